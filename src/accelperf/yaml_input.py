@@ -1,0 +1,149 @@
+"""YAML files read into validated objects, with the line of whatever is wrong in them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from accelperf.errors import InputError
+
+
+class StrictModel(BaseModel):
+    """Base of everything read from YAML: frozen, no unknown keys, no NaN, no silent conversion."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """Safe loader that refuses a key given twice (plain YAML keeps the last one silently)."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(
+                    problem=f"key {key.value!r} given twice", problem_mark=key.start_mark
+                )
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _key_lines(node: yaml.Node | None, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], int]:
+    lines: dict[tuple[str, ...], int] = {}
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            here = (*path, str(key.value))
+            lines[here] = key.start_mark.line + 1
+            lines |= _key_lines(value, here)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            here = (*path, str(index))
+            lines[here] = value.start_mark.line + 1
+            lines |= _key_lines(value, here)
+    return lines
+
+
+def read_mapping(path: Path) -> tuple[dict[str, Any], dict[tuple[str, ...], int]]:
+    """Read a YAML file whose top level is a mapping.
+
+    Parameters
+    ----------
+    path : Path
+        The file, UTF-8.
+
+    Returns
+    -------
+    mapping : dict
+        Its content.
+    lines : dict
+        Line number of every key path, such as ``("platforms", "m32p32")``.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, is not UTF-8 or YAML, repeats a key, or holds no mapping.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise InputError("a YAML file", "no file of this name", file=path) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError("a readable UTF-8 YAML file", str(error), file=path) from None
+    try:
+        data = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - derives from SafeLoader
+        lines = _key_lines(yaml.compose(text, Loader=yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        line = None if mark is None else mark.line + 1
+        raise InputError("valid YAML", problem, file=path, line=line) from None
+    if not isinstance(data, dict):
+        raise InputError("a YAML mapping", type(data).__name__, file=path, line=1)
+    return {str(key): value for key, value in data.items()}, lines
+
+
+def parse_model(
+    model: type[Model],
+    data: dict[str, Any],
+    *,
+    file: Path,
+    lines: dict[tuple[str, ...], int] | None = None,
+) -> Model:
+    """Validate a mapping into a model; the first thing wrong becomes an `InputError` with its line.
+
+    Parameters
+    ----------
+    model : type
+        The pydantic model.
+    data : dict
+        What was read.
+    file : Path
+        Where it came from.
+    lines : dict, optional
+        Lines of the key paths, as from `read_mapping`.
+
+    Returns
+    -------
+    Model
+        The validated, frozen object.
+
+    Raises
+    ------
+    InputError
+        Names the file, the line, the key, what was expected there and what came.
+    """
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = tuple(str(part) for part in first["loc"])
+        # Pydantic adds a part for the branch of a union; the longest known prefix is the key.
+        line, key = None, ".".join(path)
+        for length in range(len(path), 0, -1):
+            if lines and path[:length] in lines:
+                line, key = lines[path[:length]], ".".join(path[:length])
+                break
+        if first["type"] == "extra_forbidden":
+            fields = ", ".join(model.model_fields) if len(path) == 1 else "a known key"
+            raise InputError(f"one of {fields}", f"unknown key {key!r}", file=file, line=line) from None
+        if first["type"] == "missing":
+            raise InputError(f"the key {'.'.join(path)!r}", "no such key", file=file, line=line) from None
+        message = first["msg"].removeprefix("Value error, ")
+        message = message[0].lower() + message[1:]
+        for prefix in ("input should be ", "should be "):
+            message = message.removeprefix(prefix)
+        got = "a mapping" if isinstance(first["input"], dict) else repr(first["input"])
+        raise InputError(f"{key}: {message}", got, file=file, line=line) from None
+
+
+def read_model(path: Path, model: type[Model]) -> Model:
+    """Read a YAML file into a validated model (see `read_mapping` and `parse_model`)."""
+    data, lines = read_mapping(path)
+    return parse_model(model, data, file=path, lines=lines)
