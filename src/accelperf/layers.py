@@ -7,6 +7,7 @@ estimators) reads it. Sizes are unpadded; padding has its own columns; latencies
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -60,6 +61,8 @@ LAYER_COLUMNS: tuple[str, ...] = (
     "source_line",
     "flags",
 )
+
+_LARGEST_INT64 = 2**63 - 1
 
 _text = pa.Column(str, nullable=False)
 _positive = pa.Column(int, pa.Check.ge(1))
@@ -260,7 +263,7 @@ def validate_table(schema: pa.DataFrameSchema, table: pd.DataFrame, *, source: s
     The line is that of a CSV file with one header line.
     """
     try:
-        return schema.validate(table)
+        return schema.validate(table, inplace=True)
     except pa.errors.SchemaError as error:
         cases = error.failure_cases
         line = None
@@ -304,27 +307,69 @@ def read_layers(path: Path) -> pd.DataFrame:
 
 
 def read_table(path: Path, schema: pa.DataFrameSchema) -> pd.DataFrame:
-    """Read a CSV file with the column types of a schema, keeping text such as ``NA`` as text."""
-    texts = {name for name, column in schema.columns.items() if str(column.dtype) == "str"}
-    numbers = [name for name in schema.columns if name not in texts]
-    try:
-        table = pd.read_csv(
-            path,
-            dtype=dict.fromkeys(texts, "str"),
-            keep_default_na=False,
-            na_values={name: [""] for name in numbers},
-        )
-    except FileNotFoundError:
-        raise InputError("a CSV table", "no file of this name", file=path) from None
-    except (ValueError, UnicodeDecodeError) as error:
-        raise InputError("a CSV table", str(error).splitlines()[0], file=path) from None
-    for name in schema.columns:
+    """Read a CSV file with the column types of a schema, keeping text such as ``NA`` as text.
+
+    Floating-point numbers come back exactly as they were written.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or no CSV table, a column of the schema is missing, or a cell of a
+        number column is no number (or empty, unless the schema allows that).
+    """
+    kinds = {name: str(column.dtype) for name, column in schema.columns.items()}
+    texts = {name for name, kind in kinds.items() if kind.startswith("str")}
+    numbers = [name for name in kinds if name not in texts]
+    table = _read_csv(
+        path,
+        dtype=dict.fromkeys(texts, "str"),
+        na_values={name: [""] for name in numbers},
+        float_precision="round_trip",
+    )
+    for name in kinds:
         if name not in table.columns:
             raise InputError(f"a column {name!r}", f"columns {', '.join(table.columns)}", file=path, line=1)
     for name in numbers:
-        if str(schema.columns[name].dtype) == "float64":
-            table[name] = pd.to_numeric(table[name], errors="coerce").astype(float)
+        found = str(table[name].dtype)
+        if table.empty or (kinds[name] == "float64" and found == "int64"):
+            table[name] = table[name].astype(kinds[name])
+        elif kinds[name] in ("int64", "float64") and found != kinds[name]:
+            raise _wrong_number(path, name, whole=kinds[name] == "int64")
+        if not schema.columns[name].nullable and table[name].isna().any():
+            raise _wrong_number(path, name, whole=kinds[name] == "int64")
     return table
+
+
+def _read_csv(path: Path, **options: Any) -> pd.DataFrame:
+    try:
+        with warnings.catch_warnings():
+            # Given surplus fields, pandas warns and drops them.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            table: pd.DataFrame = pd.read_csv(path, keep_default_na=False, index_col=False, **options)
+    except FileNotFoundError:
+        raise InputError("a CSV table", "no file of this name", file=path) from None
+    except pd.errors.ParserWarning:
+        raise InputError("as many fields as in the header", "more", file=path) from None
+    except (OSError, ValueError) as error:
+        raise InputError("a CSV table", str(error).splitlines()[0], file=path) from None
+    return table
+
+
+def _wrong_number(path: Path, name: str, *, whole: bool) -> InputError:
+    """Return the error for the first cell of a column that is not a number."""
+
+    def fits(text: str) -> bool:
+        try:
+            value = int(text) if whole else float(text)
+        except ValueError:
+            return False
+        return abs(value) <= _LARGEST_INT64
+
+    texts = _read_csv(path, dtype="str")[name].fillna("").tolist()
+    index, text = next(((i, text) for i, text in enumerate(texts) if not fits(text)), (None, "a mixture"))
+    line = None if index is None else index + 2
+    expected = "a whole number" if whole else "a number"
+    return InputError(f"{name}: {expected}", repr(text) if text else "nothing", file=path, line=line)
 
 
 def write_layers(table: pd.DataFrame, path: Path) -> None:

@@ -1,0 +1,171 @@
+"""The command ``accelperf``: translates words into calls, and prints what comes back.
+
+Everything heavy is imported inside the command that needs it, so that ``--help`` is instant.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from accelperf import __version__
+from accelperf.errors import exit_on_error
+
+app = typer.Typer(
+    name="accelperf",
+    help="Latency of CNN layers on FPGA accelerators, learned from logs on top of the analytic model.",
+    epilog="Example: `accelperf simulate profile resnet50 --platform sim-table4 --output-dir logs`. "
+    "Sweeps: `accelperf-train --help`. Whole experiment: `dvc repro`.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+simulate = typer.Typer(no_args_is_help=True, help="Make SIMULATED logs in the formats that are read.")
+app.add_typer(simulate, name="simulate")
+
+LogFolder = Annotated[Path, typer.Argument(help="Folder with logs and their run.yaml files.")]
+Output = Annotated[Path, typer.Option(help="Table to write (CSV).")]
+Report = Annotated[Path, typer.Option(help="JSON with the rows read, kept and skipped by reason.")]
+Platforms = Annotated[Path, typer.Option(help="Folder of platform files (*.yaml).")]
+Networks = Annotated[Path, typer.Option(help="Folder of network tables (*.csv).")]
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"accelperf {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of errors.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    # `main` looks for --debug itself: errors are turned into lines outside of Typer.
+    del debug, version
+
+
+@app.command("ingest-memory")
+def ingest_memory(
+    logs: LogFolder = Path("data/raw/memory"),
+    output: Output = Path("data/interim/memory.csv"),
+    report: Report = Path("data/interim/ingest_memory.json"),
+) -> None:
+    """Read Shuhai logs into the memory table (a DVC stage).
+
+    Example: accelperf ingest-memory data/raw/memory
+    """
+    from accelperf.stages import ingest_memory as stage
+
+    stage.run(logs, output, report)
+
+
+@app.command("ingest-profiles")
+def ingest_profiles(
+    logs: LogFolder = Path("data/raw/profiles"),
+    platforms: Platforms = Path("data/platforms"),
+    output: Output = Path("data/interim/layers.csv"),
+    report: Report = Path("data/interim/ingest_profiles.json"),
+) -> None:
+    """Read profiling logs into the layer table (a DVC stage).
+
+    Example: accelperf ingest-profiles data/raw/profiles
+    """
+    from accelperf.stages import ingest_profiles as stage
+
+    stage.run(logs, platforms, output, report)
+
+
+@app.command()
+def featurise(
+    layers: Annotated[Path, typer.Option(help="Layer table.")] = Path("data/interim/layers.csv"),
+    platforms: Platforms = Path("data/platforms"),
+    memory: Annotated[Path, typer.Option(help="Memory table.")] = Path("data/interim/memory.csv"),
+    output: Output = Path("data/processed/features.csv"),
+) -> None:
+    """Join layers, platforms and memory efficiency into the 15 parameters (a DVC stage).
+
+    Which origins and accelerators take part stands in params.yaml.
+
+    Example: accelperf featurise
+    """
+    from accelperf.settings import find_project_root, read_settings
+    from accelperf.stages import featurise as stage
+
+    settings = read_settings(find_project_root())
+    stage.run(layers, platforms, memory, output, origins=settings.origins, accelerators=settings.accelerators)
+
+
+@app.command()
+def report(
+    results: Annotated[Path, typer.Option(help="Folder written by the train stages.")] = Path("results"),
+    features: Annotated[Path, typer.Option(help="Features.")] = Path("data/processed/features.csv"),
+    output_dir: Annotated[Path, typer.Option(help="Folder to write into.")] = Path("reports"),
+) -> None:
+    """Compare the estimators in tables and pictures (a DVC stage) and print the comparison.
+
+    Example: accelperf report
+    """
+    from accelperf.report import write_report
+    from accelperf.settings import find_project_root, read_settings
+
+    root = find_project_root()
+    settings = read_settings(root)
+    table = write_report(
+        results_folder=results,
+        features_path=features,
+        platforms_folder=root / settings.platforms,
+        output=output_dir,
+        models=settings.models,
+        schemes=settings.schemes,
+    )
+    typer.echo(f"\n{table}\nMore: {output_dir}/report.md, pictures beside it; runs: make ui")
+
+
+@simulate.command("profile")
+def simulate_profile(
+    network: Annotated[str, typer.Argument(help="Name of a network table.")],
+    platform: Annotated[str, typer.Option(help="Name of a platform.")],
+    output_dir: Annotated[Path, typer.Option(help="Folder for NETWORK.csv and run.yaml.")],
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the measurement noise.")] = 0,
+    platforms: Platforms = Path("data/platforms"),
+    networks: Networks = Path("data/networks"),
+    memory: Annotated[
+        Path, typer.Option(help="Memory table, for platforms that name a memory profile.")
+    ] = Path("data/interim/memory.csv"),
+) -> None:
+    """Write a SIMULATED profiling log of a network on a platform.
+
+    Example: accelperf simulate profile resnet50 --platform sim-table4 --output-dir logs
+    """
+    from accelperf.memory.profiles import platform_efficiency
+    from accelperf.memory.table import read_memory
+    from accelperf.networks import find_network, read_network
+    from accelperf.platforms import MemoryPattern, get_platform, read_platforms
+    from accelperf.simulate.profile import simulate_profile as simulate_layers
+    from accelperf.simulate.profile import write_profile
+
+    layers = read_network(find_network(network, networks))
+    target = get_platform(read_platforms(platforms), platform)
+    table = read_memory(memory) if isinstance(target.memory_efficiency, MemoryPattern) else None
+    efficiency = platform_efficiency(target, table).value
+    profile = simulate_layers(layers, target, efficiency, seed=seed)
+    path = write_profile(
+        profile, output_dir, network=network, platform=target, memory_efficiency=efficiency, seed=seed
+    )
+    typer.echo(f"{path}: {len(profile)} SIMULATED layers, {profile['latency_ms'].sum():.3f} ms in all")
+
+
+def main() -> None:
+    """Run the command; bad input ends in one line on stderr and exit status 2."""
+    with exit_on_error(debug="--debug" in sys.argv):
+        app()
+
+
+if __name__ == "__main__":
+    main()

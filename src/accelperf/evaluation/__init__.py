@@ -1,0 +1,1 @@
+"""How good an estimator is: folds (`splits`), figures (`metrics`), and both joined."""

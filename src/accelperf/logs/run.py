@@ -1,0 +1,167 @@
+"""``run.yaml``: what a profiling log does not say about itself.
+
+The nearest ``run.yaml`` from a log's folder upward to the root of the logs applies, so one file can
+serve a whole tree of logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from accelperf.errors import InputError, known
+from accelperf.platforms import Platform, get_platform
+from accelperf.yaml_input import StrictModel, parse_model, read_mapping
+
+RUN_FILE = "run.yaml"
+
+
+class ProfileRun(StrictModel):
+    """Content of a ``run.yaml`` beside profiling logs.
+
+    Attributes
+    ----------
+    origin : {"measured", "simulated", "estimated"}
+        Where the latencies come from.
+    platform : str, optional
+        Platform that ran, for logs that name no configuration.
+    platforms : dict of str to str, optional
+        Platform of each configuration that the logs name. Either this or `platform`.
+    network : str, optional
+        Network that ran, where the log does not say.
+    format : str, optional
+        Name of the reader; recognised from the content where it is not given.
+    source : str, optional
+        Where the logs come from.
+    """
+
+    origin: Literal["measured", "simulated", "estimated"]
+    platform: str | None = None
+    platforms: dict[str, str] | None = None
+    network: str | None = None
+    format: str | None = None
+    source: str | None = None
+
+
+@dataclass(frozen=True)
+class RunFile:
+    """A checked ``run.yaml``, with the platforms that it names.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    content : ProfileRun
+        Its content.
+    lines : Mapping of tuple of str to int
+        Line of every key, for messages.
+    by_configuration : Mapping of str to Platform
+        Platform of each configuration; under the key ``""`` that of logs without configurations.
+    """
+
+    path: Path
+    content: ProfileRun
+    lines: Mapping[tuple[str, ...], int] = field(repr=False)
+    by_configuration: Mapping[str, Platform]
+
+    def platform(self, configuration: str, *, file: Path, line: int | None = None) -> Platform:
+        """Return the platform of a configuration.
+
+        Parameters
+        ----------
+        configuration : str
+            Configuration as the log names it; ``""`` where the log names none.
+        file, line : Path and int
+            Where the log names it, for the error.
+
+        Raises
+        ------
+        InputError
+            If ``run.yaml`` has no platform for it.
+        """
+        if configuration in self.by_configuration:
+            return self.by_configuration[configuration]
+        if not configuration:
+            raise InputError(
+                f"the key 'platform' in {self.path}, since this log names no configuration",
+                "the key 'platforms'",
+                file=file,
+                line=line,
+            )
+        if "" in self.by_configuration:
+            raise InputError(
+                "the key 'platforms: {configuration: platform}', "
+                f"since {file} names the configuration {configuration!r}",
+                "the key 'platform'",
+                file=self.path,
+                line=self.lines.get(("platform",)),
+            )
+        raise InputError(
+            f"a configuration listed under 'platforms' in {self.path}, one of {known(self.by_configuration)}",
+            repr(configuration),
+            file=file,
+            line=line,
+        )
+
+
+def read_run(path: Path, platforms: Mapping[str, Platform]) -> RunFile:
+    """Read a ``run.yaml`` and look up the platforms that it names.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    platforms : Mapping of str to Platform
+        Known platforms by name.
+
+    Returns
+    -------
+    RunFile
+        The checked file.
+
+    Raises
+    ------
+    InputError
+        If a key is unknown, missing or of the wrong kind, or a platform is unknown.
+    """
+    data, lines = read_mapping(path)
+    content = parse_model(ProfileRun, data, file=path, lines=lines)
+    if (content.platform is None) == (content.platforms is None):
+        got = "neither" if content.platform is None else "both"
+        raise InputError(
+            "either the key 'platform' or the key 'platforms'", got, file=path, line=lines.get(("platforms",))
+        )
+    if content.network is not None and not content.network.strip():
+        raise InputError("network: a name", repr(content.network), file=path, line=lines.get(("network",)))
+    if content.platform is not None:
+        platform = get_platform(dict(platforms), content.platform, file=path, line=lines.get(("platform",)))
+        return RunFile(path, content, lines, {"": platform})
+    if not content.platforms:
+        raise InputError("at least one platform", "none", file=path, line=lines.get(("platforms",)))
+    by_configuration = {
+        configuration: get_platform(
+            dict(platforms), name, file=path, line=lines.get(("platforms", configuration))
+        )
+        for configuration, name in content.platforms.items()
+    }
+    return RunFile(path, content, lines, by_configuration)
+
+
+def find_run(folder: Path, root: Path) -> Path | None:
+    """Return the nearest ``run.yaml`` from `folder` upward to `root`, or None.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the log, `root` or below it.
+    root : Path
+        Where the search ends.
+    """
+    for candidate in (folder, *folder.parents):
+        if (candidate / RUN_FILE).is_file():
+            return candidate / RUN_FILE
+        if candidate == root:
+            break
+    return None

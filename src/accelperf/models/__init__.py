@@ -1,0 +1,1 @@
+"""Estimators of a layer's latency: one protocol (`base`), one catalogue (`catalog`)."""

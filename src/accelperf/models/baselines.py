@@ -1,0 +1,145 @@
+"""Estimators that need no Gaussian process: the analytic model, a line, boosted trees."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from os import cpu_count
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from accelperf.features import FeatureMatrix
+from accelperf.models.base import Estimator, Fold, Prediction, Progress
+from accelperf.models.predictors import LinearPredictor, Standardiser, StandardPredictor, State
+from accelperf.parameters import PARAMETER_NAMES
+from accelperf.yaml_input import StrictModel
+
+
+class StandardSettings(StrictModel):
+    """Hyperparameters of the standard method: the variant of the equations."""
+
+    variant: Literal["paper", "output_sized", "tiled"] = "paper"
+
+
+class Standard(Estimator):
+    """The analytic model as it stands (Ferianc et al., ARC 2020, Eq. 4-7)."""
+
+    Settings: ClassVar[type[StrictModel]] = StandardSettings
+    settings: StandardSettings
+
+    def fit(self, features: FeatureMatrix) -> StandardPredictor:
+        """Return the formula; the features have no part in it."""
+        return StandardPredictor(self.settings.variant)
+
+
+class LinearSettings(StrictModel):
+    """Hyperparameters of linear regression.
+
+    Attributes
+    ----------
+    alpha : float
+        Weight of the squared coefficients (ridge regression); 0 for ordinary least squares.
+    """
+
+    alpha: Annotated[float, Field(ge=0)] = 0.0
+
+
+class Linear(Estimator):
+    """Linear regression on the 15 standardised parameters."""
+
+    Settings: ClassVar[type[StrictModel]] = LinearSettings
+    settings: LinearSettings
+
+    def fit(self, features: FeatureMatrix) -> LinearPredictor:
+        """Return the least-squares line; of several equally good ones the shortest."""
+        from sklearn.linear_model import LinearRegression, Ridge
+
+        standardiser = Standardiser.fit(features.parameters)
+        model = Ridge(alpha=self.settings.alpha) if self.settings.alpha else LinearRegression()
+        model.fit(standardiser(features.parameters), features.latency_ms)
+        return LinearPredictor(standardiser, np.asarray(model.coef_), float(model.intercept_))
+
+
+class XgboostSettings(StrictModel):
+    """Hyperparameters of gradient boosted trees (names of the xgboost library)."""
+
+    n_estimators: Annotated[int, Field(ge=1)] = 100
+    max_depth: Annotated[int, Field(ge=1)] = 3
+    learning_rate: Annotated[float, Field(gt=0)] = 0.1
+    subsample: Annotated[float, Field(gt=0, le=1)] = 1.0
+    reg_lambda: Annotated[float, Field(ge=0)] = 1.0
+    min_child_weight: Annotated[float, Field(ge=0)] = 1.0
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+@dataclass(frozen=True)
+class XgboostPredictor:
+    """Boosted trees, as xgboost's own JSON document."""
+
+    kind: ClassVar[str] = "xgboost"
+    document: str
+
+    def predict(self, features: FeatureMatrix) -> Prediction:
+        """Return the latencies [ms]."""
+        import xgboost
+
+        booster = xgboost.Booster(params={"nthread": 1}, model_file=bytearray(self.document, "utf-8"))
+        matrix = xgboost.DMatrix(features.parameters, feature_names=list(PARAMETER_NAMES), nthread=1)
+        return Prediction(booster.predict(matrix).astype(np.float64))
+
+    def state(self) -> State:
+        """Return the trees."""
+        return {"model": json.loads(self.document)}, {}
+
+    @classmethod
+    def from_state(cls, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> XgboostPredictor:
+        """Return the predictor that `state` described."""
+        return cls(json.dumps(values["model"]))
+
+
+class Xgboost(Estimator):
+    """Gradient boosted trees on the 15 parameters (Chen & Guestrin, *XGBoost*, KDD 2016)."""
+
+    Settings: ClassVar[type[StrictModel]] = XgboostSettings
+    settings: XgboostSettings
+
+    def fit(self, features: FeatureMatrix) -> XgboostPredictor:
+        """Return the trees that fit the rows."""
+        import xgboost
+
+        settings = self.settings
+        matrix = xgboost.DMatrix(
+            features.parameters, features.latency_ms, feature_names=list(PARAMETER_NAMES), nthread=1
+        )
+        booster = xgboost.train(
+            {
+                "objective": "reg:squarederror",
+                "tree_method": "exact",
+                "nthread": 1,
+                **settings.model_dump(exclude={"n_estimators"}),
+            },
+            matrix,
+            num_boost_round=settings.n_estimators,
+        )
+        return XgboostPredictor(booster.save_raw("json").decode("utf-8"))
+
+    def predict_folds(
+        self, features: FeatureMatrix, folds: Sequence[Fold], progress: Progress | None = None
+    ) -> list[Prediction]:
+        """Return each fold's predictions; folds share the cores, each fit takes one."""
+
+        def predict(fold: Fold) -> Prediction:
+            return self.fit(features.take(fold.train)).predict(features.take(fold.test))
+
+        predictions = []
+        with ThreadPoolExecutor(cpu_count()) as pool:
+            for done, prediction in enumerate(pool.map(predict, folds), start=1):
+                predictions.append(prediction)
+                if progress is not None:
+                    progress(done, len(folds))
+        return predictions

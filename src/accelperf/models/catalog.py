@@ -1,0 +1,100 @@
+"""The estimators by key, and how a key and its hyperparameters become one.
+
+TensorFlow and the other libraries are imported when an estimator that needs them is created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from pydantic import ValidationError
+
+from accelperf.errors import InputError, known
+from accelperf.models.base import Estimator, Predictor
+from accelperf.yaml_input import StrictModel
+
+_BASELINES = "accelperf.models.baselines"
+_GAUSSIAN_PROCESS = (
+    "accelperf.models.gp_settings:GaussianProcessSettings",
+    "accelperf.models.gp:GaussianProcess",
+)
+_CLASSES: dict[str, tuple[str, str]] = {
+    "standard": (f"{_BASELINES}:StandardSettings", f"{_BASELINES}:Standard"),
+    "linear": (f"{_BASELINES}:LinearSettings", f"{_BASELINES}:Linear"),
+    "xgboost": (f"{_BASELINES}:XgboostSettings", f"{_BASELINES}:Xgboost"),
+    "gp_zero": _GAUSSIAN_PROCESS,
+    "gp_analytic": _GAUSSIAN_PROCESS,
+}
+"""For each key, where its hyperparameters and its estimator are defined."""
+_PREDICTORS: dict[str, str] = {
+    "standard": "accelperf.models.predictors:StandardPredictor",
+    "linear": "accelperf.models.predictors:LinearPredictor",
+    "xgboost": "accelperf.models.baselines:XgboostPredictor",
+    "gaussian_process": "accelperf.models.predictors:GaussianProcessPredictor",
+}
+
+ESTIMATORS: tuple[str, ...] = tuple(_CLASSES)
+"""Keys of the estimators, the paper's baseline first."""
+
+
+def _load(where: str) -> Any:
+    module, name = where.split(":")
+    return getattr(import_module(module), name)
+
+
+def check_settings(key: str, settings: Mapping[str, Any]) -> StrictModel:
+    """Return an estimator's hyperparameters checked, without importing what trains it.
+
+    Parameters
+    ----------
+    key : str
+        One of `ESTIMATORS`.
+    settings : Mapping
+        Hyperparameters by name; those left out take their defaults.
+
+    Raises
+    ------
+    InputError
+        For an unknown estimator or hyperparameter (the known ones are listed) or a value out of
+        bounds.
+    """
+    if key not in _CLASSES:
+        raise InputError(f"an estimator, one of {known(ESTIMATORS)}", repr(key))
+    model: type[StrictModel] = _load(_CLASSES[key][0])
+    try:
+        return model.model_validate(dict(settings))
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            names = known(model.model_fields)
+            raise InputError(f"a hyperparameter of {key}, one of {names}", repr(name)) from None
+        if first["type"] == "missing":
+            raise InputError(f"the hyperparameter {name!r} of {key}", "none") from None
+        message = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+        if not name:
+            raise InputError(f"{key}: valid hyperparameters", message) from None
+        raise InputError(f"{key}: {name}: {message}", repr(first["input"])) from None
+
+
+def create(key: str, settings: Mapping[str, Any]) -> Estimator:
+    """Return an estimator with its hyperparameters checked (see `check_settings`)."""
+    validated = check_settings(key, settings)
+    cls: type[Estimator] = _load(_CLASSES[key][1])
+    return cls(validated)
+
+
+def predictor_class(kind: str) -> type[Predictor]:
+    """Return the class of a stored predictor by its kind.
+
+    Raises
+    ------
+    InputError
+        For an unknown kind.
+    """
+    if kind not in _PREDICTORS:
+        raise InputError(f"a kind of predictor, one of {known(_PREDICTORS)}", repr(kind))
+    cls: type[Predictor] = _load(_PREDICTORS[kind])
+    return cls

@@ -1,0 +1,153 @@
+"""Pictures of predictions, as PNG files.
+
+Both take the table of ``predictions.csv``; with a column ``estimator`` beside it they compare
+estimators. Simulated data is marked SIMULATED in the picture itself.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS: tuple[str, ...] = (
+    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#7F7F7F", "#B8A800", "#000000",
+)  # fmt: skip
+"""Colours told apart with all common forms of colour blindness (Okabe & Ito, 2008)."""
+DOTS_PER_INCH = 110
+TEN_PERCENT = 0.10
+
+
+def predicted_against_measured(predictions: pd.DataFrame, path: Path, *, title: str, simulated: bool) -> None:
+    """Draw predicted against measured latency on log axes, one panel an estimator.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        Columns accelerator, latency_ms and predicted_ms, optionally estimator.
+    path : Path
+        PNG file to write.
+    title : str
+        Title of the picture.
+    simulated : bool
+        Whether any latency was simulated.
+    """
+    panels = _by_estimator(predictions)
+    columns = min(3, len(panels))
+    figure, axes = _figure(len(panels), columns, width=4.0, height=3.8, share=True)
+    accelerators = sorted(set(predictions["accelerator"]))
+    positive = predictions["predicted_ms"] > 0
+    low = 0.7 * float(
+        min(predictions["latency_ms"].min(), predictions["predicted_ms"].where(positive).min())
+    )
+    high = 1.4 * float(max(predictions["latency_ms"].max(), predictions["predicted_ms"].max()))
+    for ax, (name, rows) in zip(axes, panels, strict=True):
+        line = np.array([low, high])
+        ax.fill_between(
+            line, line * (1 - TEN_PERCENT), line * (1 + TEN_PERCENT), color="0.88", label="within 10 %"
+        )
+        ax.plot(line, line, color="0.45", lw=0.8)
+        for colour, accelerator in zip(_colours(len(accelerators)), accelerators, strict=True):
+            part = rows[rows["accelerator"] == accelerator]
+            # A log axis has no place for a latency of zero or less: such rows sit on its edge.
+            predicted = part["predicted_ms"].where(part["predicted_ms"] > 0, low)
+            ax.scatter(part["latency_ms"], predicted, s=11, alpha=0.7, color=colour, label=accelerator)
+        error = rows["predicted_ms"] - rows["latency_ms"]
+        negative = int((rows["predicted_ms"] <= 0).sum())
+        note = f"MAE {error.abs().mean():.3g} ms\nMAPE {(error.abs() / rows['latency_ms']).mean():.1%}"
+        if negative:
+            note += f"\n{negative} predicted ≤ 0 (on the edge)"
+        ax.text(0.04, 0.96, note, transform=ax.transAxes, va="top", fontsize=8)
+        ax.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
+        ax.set_xlabel("measured latency [ms]" if not simulated else "SIMULATED latency [ms]")
+        ax.set_ylabel("predicted latency [ms]")
+        if name:
+            ax.set_title(name, fontsize=10)
+    axes[0].legend(fontsize=7, loc="lower right", framealpha=0.9)
+    _save(figure, path, title, simulated)
+
+
+def error_along_network(predictions: pd.DataFrame, path: Path, *, title: str, simulated: bool) -> None:
+    """Draw predicted / measured latency of each layer along its network.
+
+    One panel a network on an accelerator; with several estimators one line each.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        Columns accelerator, network, position, latency_ms and predicted_ms, optionally estimator.
+    path : Path
+        PNG file to write.
+    title : str
+        Title of the picture.
+    simulated : bool
+        Whether any latency was simulated.
+    """
+    panels = list(predictions.groupby(["network", "accelerator"], sort=True))
+    columns = min(2 if len(panels) <= 8 else 3, len(panels))
+    figure, axes = _figure(len(panels), columns, width=6.2 if columns == 2 else 5.0, height=2.3, share=False)
+    estimators = [name for name, _ in _by_estimator(predictions)]
+    ratio = predictions["predicted_ms"] / predictions["latency_ms"]
+    low, high = max(0.1, 0.9 * float(ratio.min())), min(10.0, 1.1 * float(ratio.max()))
+    low, high = min(low, 0.8), max(high, 1.25)
+    for ax, ((network, accelerator), rows) in zip(axes, panels, strict=True):
+        ax.axhspan(1 - TEN_PERCENT, 1 + TEN_PERCENT, color="0.9", label="within 10 %")
+        ax.axhline(1, color="0.45", lw=0.8)
+        for colour, name in zip(_colours(len(estimators)), estimators, strict=True):
+            part = rows if not name else rows[rows["estimator"] == name]
+            part = part.sort_values("position")
+            quotient = (part["predicted_ms"] / part["latency_ms"]).clip(low, high)
+            ax.plot(
+                np.arange(1, len(part) + 1), quotient, ".-", ms=4, lw=0.8, color=colour, label=name or None
+            )
+        ax.set(yscale="log", ylim=(low, high))
+        ticks = [tick for tick in (0.1, 0.2, 0.5, 0.8, 1, 1.25, 2, 5, 10) if low <= tick <= high]
+        ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+        ax.minorticks_off()
+        ax.set_title(f"{network} on {accelerator}", fontsize=9)
+        ax.set_xlabel("convolution along the network", fontsize=8)
+        ax.set_ylabel("predicted / " + ("SIMULATED" if simulated else "measured"), fontsize=8)
+        ax.tick_params(labelsize=7)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(6, len(labels)), fontsize=8)
+    _save(figure, path, title, simulated)
+
+
+def _by_estimator(predictions: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Return (name, rows) in order of appearance; one unnamed entry without the column."""
+    if "estimator" not in predictions:
+        return [("", predictions)]
+    return [(str(name), rows) for name, rows in predictions.groupby("estimator", sort=False)]
+
+
+def _colours(count: int) -> list[str]:
+    return [COLOURS[index % len(COLOURS)] for index in range(count)]
+
+
+def _figure(
+    panels: int, columns: int, *, width: float, height: float, share: bool
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure and as many axes as panels, filled row by row."""
+    from matplotlib.figure import Figure
+
+    rows = math.ceil(panels / columns)
+    figure = Figure(figsize=(width * columns, height * rows + 0.7), dpi=DOTS_PER_INCH, layout="constrained")
+    grid: Any = figure.subplots(rows, columns, squeeze=False, sharex=share, sharey=share)
+    axes = list(grid.ravel())
+    for unused in axes[panels:]:
+        unused.set_visible(False)
+    return figure, axes[:panels]
+
+
+def _save(figure: Figure, path: Path, title: str, simulated: bool) -> None:
+    figure.suptitle(f"{title} — SIMULATED data" if simulated else title, fontsize=11)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Without the date and version of the default metadata, equal data give equal files.
+    figure.savefig(path, format="png", metadata={"Software": None})

@@ -1,0 +1,1 @@
+"""The stages of the pipeline, one thin file each: read files, call, write files."""

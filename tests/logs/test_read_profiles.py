@@ -1,0 +1,133 @@
+"""Walking a folder of logs: which run.yaml, which reader, which files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from accelperf.errors import InputError
+from accelperf.logs import READERS, find_logs, read_profile, read_profiles
+from tests.logs.samples import NATIVE, PLATFORMS, RUN, write_log
+
+
+def test_nearest_run_file_applies(tmp_path):
+    write_log(tmp_path, name="top.csv")
+    write_log(tmp_path / "a" / "deep", name="log.csv")
+    (tmp_path / "a" / "deep" / "run.yaml").rename(tmp_path / "a" / "run.yaml")
+    (tmp_path / "a" / "run.yaml").write_text("origin: estimated\nplatform: large\nnetwork: other\n")
+    table, reports = read_profiles(tmp_path, PLATFORMS)
+    assert table["accelerator"].tolist() == ["large", "large", "small", "small"]
+    assert table["network"].tolist() == ["other", "other", "net", "net"]
+    assert table["origin"].tolist() == ["estimated", "estimated", "simulated", "simulated"]
+    assert [report.file for report in reports] == sorted(report.file for report in reports)
+    assert len({report.md5 for report in reports}) == 1
+
+
+def test_run_file_above_the_root_does_not_apply(tmp_path):
+    path = write_log(tmp_path / "logs")
+    (tmp_path / "logs" / "run.yaml").rename(tmp_path / "run.yaml")
+    with pytest.raises(InputError, match=r"log\.csv: expected a run\.yaml beside this log, or above it"):
+        read_profiles(tmp_path / "logs", PLATFORMS)
+    with pytest.raises(InputError, match=r"expected a run\.yaml"):
+        read_profile(path, PLATFORMS)
+    assert len(read_profile(path, PLATFORMS, root=tmp_path)[0]) == 2
+
+
+def test_a_relative_folder_works_too(tmp_path, monkeypatch):
+    write_log(tmp_path / "a" / "b")
+    (tmp_path / "a" / "b" / "run.yaml").rename(tmp_path / "run.yaml")
+    monkeypatch.chdir(tmp_path)
+    table, _ = read_profiles(type(tmp_path)(), PLATFORMS)
+    assert set(table["source_file"]) == {"a/b/log.csv"}
+
+
+def test_files_that_are_no_logs_are_passed_over(tmp_path):
+    write_log(tmp_path)
+    for name in ("README.md", "README", "LICENSE.txt", ".gitignore", "logs.dvc", ".hidden.csv", "plot.png"):
+        (tmp_path / name).write_text("not a log")
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / ".cache" / "x.csv").write_text("not a log")
+    assert [path.name for path in find_logs(tmp_path)] == ["log.csv"]
+    _, reports = read_profiles(tmp_path, PLATFORMS)
+    assert len(reports) == 1
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "profile.json", "console.log", "table.tsv", "noending"])
+def test_a_file_that_no_reader_recognises_is_an_error(tmp_path, name):
+    write_log(tmp_path)
+    (tmp_path / name).write_text("hello, world\n")
+    with pytest.raises(
+        InputError, match=rf"{name}: expected a profiling log of a known format, got none"
+    ) as caught:
+        read_profiles(tmp_path, PLATFORMS)
+    for reader in READERS:
+        assert f"{reader.name}: " in str(caught.value)
+
+
+def test_a_tie_names_the_formats(tmp_path):
+    text = NATIVE.replace("layer,operator", "layer,layer_name").replace(",conv,", ",x,")
+    path = write_log(tmp_path, text)
+    with pytest.raises(InputError, match=r"of one format, got content that fits cnn_accel, native; name one"):
+        read_profile(path, PLATFORMS)
+
+
+def test_format_in_the_run_file_overrides(tmp_path):
+    path = write_log(tmp_path, run=RUN + "format: cnn_accel\n")
+    with pytest.raises(InputError, match=r"one file that describes the layers"):
+        read_profile(path, PLATFORMS)
+    path = write_log(tmp_path, run=RUN + "format: vhdl\n")
+    with pytest.raises(
+        InputError, match=r"run\.yaml:4: expected a format, one of cnn_accel, native, got 'vhdl'"
+    ):
+        read_profile(path, PLATFORMS)
+
+
+def test_empty_and_missing_folders(tmp_path):
+    with pytest.raises(InputError, match="at least one profiling log, got none"):
+        read_profiles(tmp_path, PLATFORMS)
+    (tmp_path / "run.yaml").write_text(RUN)
+    with pytest.raises(InputError, match="at least one profiling log, got none"):
+        read_profiles(tmp_path, PLATFORMS)
+    with pytest.raises(InputError, match=r"nowhere: expected a folder of profiling logs, got no such folder"):
+        read_profiles(tmp_path / "nowhere", PLATFORMS)
+
+
+def test_logs_without_any_convolution(tmp_path):
+    write_log(tmp_path, NATIVE.replace(",conv,", ",relu,"))
+    with pytest.raises(InputError, match="at least one convolution, got none among 3 rows"):
+        read_profiles(tmp_path, PLATFORMS)
+
+
+def test_runs_in_several_files_are_merged(tmp_path):
+    write_log(tmp_path, name="1.csv")
+    write_log(tmp_path, NATIVE.replace("0.125", "0.127"), name="2.csv")
+    table, _ = read_profiles(tmp_path, PLATFORMS)
+    assert table["repeats"].tolist() == [2, 2]
+    np.testing.assert_allclose(table["latency_ms"], [0.126, 0.0625], rtol=1e-12)
+    np.testing.assert_allclose(table["latency_std_ms"], [np.sqrt(2) * 1e-3, 0], rtol=1e-9, atol=1e-12)
+    assert {path.rsplit("/", 1)[-1] for path in table["source_file"]} == {"1.csv"}
+
+
+def test_a_network_torn_over_two_logs_is_refused(tmp_path):
+    write_log(tmp_path, name="1.csv")
+    write_log(tmp_path, NATIVE.replace("conv1", "conv3").replace("conv2", "conv4"), name="2.csv")
+    with pytest.raises(
+        InputError, match=r"2\.csv:2: .*got layer 'conv3' at position 0, where .*1\.csv:2 has"
+    ):
+        read_profiles(tmp_path, PLATFORMS)
+
+
+def test_one_layer_measured_and_simulated_is_refused(tmp_path):
+    write_log(tmp_path / "a")
+    write_log(tmp_path / "b", run=RUN.replace("simulated", "measured"))
+    with pytest.raises(
+        InputError, match=r"b/log\.csv:2: expected origin simulated for layer 'conv1'.*got measured"
+    ):
+        read_profiles(tmp_path, PLATFORMS)
+
+
+def test_an_unreadable_link_is_an_error(tmp_path):
+    write_log(tmp_path)
+    (tmp_path / "gone.csv").symlink_to(tmp_path / "nowhere.csv")
+    with pytest.raises(InputError, match=r"gone\.csv: .*No such file"):
+        read_profiles(tmp_path, PLATFORMS)
