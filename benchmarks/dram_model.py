@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 
 from accelperf.simulate import dram
-from accelperf.simulate.anchor_comparison import compare, markdown
 from accelperf.simulate.dram import AccessPattern, simulate
+from accelperf.simulate.dram_tables import anchor_table
 from accelperf.simulate.dram_timing import DDR4_2400, HBM2, MemoryTiming, command_cycles
 
 ACCESSES = 1_000_000
@@ -59,7 +59,7 @@ def main() -> None:
         print(f"{name:32s} {seconds[name]:8.2f}")
     name, timing, pattern, *_ = PATTERNS[1]
     print(f"\nbeat by beat, {name}: {beat_by_beat(timing, pattern) / seconds[name]:.0f} times as long\n")
-    print(markdown(compare()))
+    print(anchor_table(), end="")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ class Example(StrictModel):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name: a\ncount: 1\ncolour: red\n", r"f\.yaml:3: expected one of name, count, inner, got unknown key 'colour'"),
+        ("name: a\ncount: 1\ncolour: x\n", r"f\.yaml:3: expected one of name, .*, got unknown key 'colour'"),
         ("name: a\n", r"f\.yaml: expected the key 'count', got no such key"),
         ("name: a\ncount: many\n", r"f\.yaml:2: expected count: .*integer, got 'many'"),
         ("name: a\ncount: 1.5\n", r"f\.yaml:2: expected count: .*integer, got 1.5"),

@@ -87,6 +87,9 @@ def featurise(
     platforms: Platforms = Path("data/platforms"),
     memory: Annotated[Path, typer.Option(help="Memory table.")] = Path("data/interim/memory.csv"),
     output: Output = Path("data/processed/features.csv"),
+    report: Annotated[Path, typer.Option(help="JSON with the rows kept and left out by reason.")] = Path(
+        "data/processed/featurise.json"
+    ),
 ) -> None:
     """Join layers, platforms and memory efficiency into the 15 parameters (a DVC stage).
 

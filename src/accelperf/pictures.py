@@ -44,9 +44,7 @@ def predicted_against_measured(predictions: pd.DataFrame, path: Path, *, title: 
     figure, axes = _figure(len(panels), columns, width=4.0, height=3.8, share=True)
     accelerators = sorted(set(predictions["accelerator"]))
     positive = predictions["predicted_ms"] > 0
-    low = 0.7 * float(
-        min(predictions["latency_ms"].min(), predictions["predicted_ms"].where(positive).min())
-    )
+    low = 0.7 * float(min(predictions["latency_ms"].min(), predictions["predicted_ms"].where(positive).min()))
     high = 1.4 * float(max(predictions["latency_ms"].max(), predictions["predicted_ms"].max()))
     for ax, (name, rows) in zip(axes, panels, strict=True):
         line = np.array([low, high])
@@ -61,7 +59,9 @@ def predicted_against_measured(predictions: pd.DataFrame, path: Path, *, title: 
             ax.scatter(part["latency_ms"], predicted, s=11, alpha=0.7, color=colour, label=accelerator)
         error = rows["predicted_ms"] - rows["latency_ms"]
         negative = int((rows["predicted_ms"] <= 0).sum())
-        note = f"MAE {error.abs().mean():.3g} ms\nMAPE {(error.abs() / rows['latency_ms']).mean():.1%}"
+        note = (
+            f"MAE {error.abs().mean():.3g} ms\nMAPE {100 * (error.abs() / rows['latency_ms']).mean():.1f} %"
+        )
         if negative:
             note += f"\n{negative} predicted ≤ 0 (on the edge)"
         ax.text(0.04, 0.96, note, transform=ax.transAxes, va="top", fontsize=8)
@@ -77,7 +77,8 @@ def predicted_against_measured(predictions: pd.DataFrame, path: Path, *, title: 
 def error_along_network(predictions: pd.DataFrame, path: Path, *, title: str, simulated: bool) -> None:
     """Draw predicted / measured latency of each layer along its network.
 
-    One panel a network on an accelerator; with several estimators one line each.
+    One panel a network on an accelerator; with several estimators one line each. Ratios beyond a
+    tenth and ten are drawn on the edge.
 
     Parameters
     ----------

@@ -206,7 +206,7 @@ def task(config: DictConfig) -> float:
     PointFailed
         In a sweep, if the point failed.
     """
-    from accelperf.tracking import attach_store, open_store
+    from accelperf.tracking import attach_store, one_line, open_store
 
     context = HydraConfig.get()
     # Points of a sweep run in other processes too, which have not seen `main`.
@@ -215,10 +215,17 @@ def task(config: DictConfig) -> float:
     folder = Path(context.runtime.output_dir)
     if context.mode == RunMode.MULTIRUN:
         sweep = json.loads((Path(context.sweep.dir) / SWEEP_RECORD).read_text(encoding="utf-8"))
-        data = TrainingData.read(Path(config.features))
-        store = attach_store(root, sweep["experiment_id"])
-        trial = _evaluate_point(config, folder, data, store, sweep)
-        return trial.mae_ms
+        try:
+            data = TrainingData.read(Path(config.features))
+            store = attach_store(root, sweep["experiment_id"])
+            return _evaluate_point(config, folder, data, store, sweep).mae_ms
+        except PointFailed:
+            raise
+        except Exception as error:
+            # Not even a record of the failure could be written.
+            place = _place(sweep, int(context.job.num))
+            print(f"{place} did not run: {one_line(error)}", file=sys.stderr, flush=True)
+            raise PointFailed(one_line(error)) from error
     try:
         data = TrainingData.read(Path(config.features))
         _check_publication(config, [_estimator_key()])

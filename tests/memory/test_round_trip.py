@@ -54,14 +54,10 @@ def invocations(draw: st.DrawFn) -> Invocation:
     )
 
 
-CAPTURES = st.builds(
-    Capture, status_pairs=st.integers(1, 5), crlf=st.booleans(), ansi=st.booleans()
-)
+CAPTURES = st.builds(Capture, status_pairs=st.integers(1, 5), crlf=st.booleans(), ansi=st.booleans())
 
 
-def write_run(
-    folder: Path, invocation: Invocation, capture: Capture, seed: int
-) -> tuple[Path, Measurement]:
+def write_run(folder: Path, invocation: Invocation, capture: Capture, seed: int) -> tuple[Path, Measurement]:
     """Write a log, and its configuration file beside it."""
     generator = np.random.default_rng(seed)
     timers = {key: int(generator.integers(0, 10**7)) for key in settings(invocation).enabled()}
@@ -109,9 +105,7 @@ def measures_something(invocation: Invocation) -> bool:
 
 
 @given(invocations(), CAPTURES, st.integers(0, 2**32 - 1))
-def test_log_with_its_command_reads_back_exactly(
-    invocation: Invocation, capture: Capture, seed: int
-) -> None:
+def test_log_with_its_command_reads_back_exactly(invocation: Invocation, capture: Capture, seed: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         path, measurement = write_run(Path(name), invocation, capture, seed)
         clock = {"clock_mhz": 166.7, "width_bytes": 64} if invocation.memory == "ddr3" else {}

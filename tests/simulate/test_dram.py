@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelperf.errors import InputError
@@ -19,6 +20,7 @@ from accelperf.simulate.dram import (
     simulate,
     simulate_shared,
 )
+from accelperf.simulate.dram_tables import TABLES, anchor_table, fill_in
 from accelperf.simulate.dram_timing import (
     DDR4_2400,
     HBM2,
@@ -40,16 +42,27 @@ POLICY = pytest.mark.parametrize("mapping", POLICIES, ids=lambda m: f"{m.memory}
 # --- published figures ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("row", compare(), ids=lambda row: row.name)
+COMPARISONS = compare()
+
+
+@pytest.mark.parametrize("row", COMPARISONS, ids=lambda row: row.name)
 def test_model_is_within_the_tolerance_of_every_published_figure(row: Comparison) -> None:
     assert row.lower <= row.deviation <= row.upper, f"{row.simulated:g} against {row.published:g}"
 
 
 def test_all_required_figures_are_compared() -> None:
-    names = " / ".join(row.name for row in compare())
-    for part in ("B = 32, S = 64", "B = 64, S = 64", "B = 128, S = 128", "W = 8 KB", "DDR4 read", "BRC", "B = 512"):
+    names = " / ".join(row.name for row in COMPARISONS)
+    for part in (
+        "B = 32, S = 64",
+        "B = 64, S = 64",
+        "B = 128, S = 128",
+        "W = 8 KB",
+        "DDR4 read",
+        "BRC",
+        "B = 512",
+    ):
         assert part in names
-    assert len(compare()) == 23
+    assert len(COMPARISONS) == 23
 
 
 @pytest.mark.parametrize(("memory", "switch"), IDLE_LATENCY_CYCLES)
@@ -70,6 +83,13 @@ def test_random_reads_reach_their_share_of_the_measured_for_any_seed(burst_bytes
     assert simulate(HBM2, pattern).gbps >= RANDOM_LEAST_FRACTION * RANDOM_GBPS[burst_bytes]
 
 
+def test_docs_show_what_the_model_makes_of_the_figures() -> None:
+    page = (Path(__file__).parents[2] / "docs/dram_model.md").read_text(encoding="utf-8")
+    assert fill_in(page) == page, "run python -m accelperf.simulate.dram_tables docs/dram_model.md"
+    assert page.count("<!-- table ") == len(TABLES)
+    assert anchor_table(COMPARISONS) in page
+
+
 # --- address mapping ------------------------------------------------------------------------------
 
 CAPACITY_BYTES = {"hbm": 256 * MB, "ddr4": 16 * KB * MB}
@@ -88,6 +108,7 @@ def test_policy_maps_the_whole_channel(mapping: AddressMapping) -> None:
 
 
 @POLICY
+@settings(deadline=None, max_examples=30)
 @given(data=st.data())
 def test_policy_is_a_bijection(mapping: AddressMapping, data: st.DataObject) -> None:
     beats = mapping.capacity_bytes >> mapping.lowest_bit
@@ -160,7 +181,9 @@ def beat_by_beat(
     for addresses in pattern.addresses():
         for address in addresses.tolist():
             for byte in range(0, pattern.burst_bytes, timing.beat_bytes):
-                location = mapping.locate(np.array([(address + byte) % mapping.capacity_bytes], dtype=np.int64))
+                location = mapping.locate(
+                    np.array([(address + byte) % mapping.capacity_bytes], dtype=np.int64)
+                )
                 bank = int(location.bank_group[0]) * timing.banks_per_group + int(location.bank[0])
                 window = timing.window_beats
                 entered = finished[-window] if len(finished) >= window else 0
@@ -188,6 +211,7 @@ def runs(draw: st.DrawFn) -> tuple[MemoryTiming, str, AccessPattern]:
     return timing, mapping.name, pattern
 
 
+@settings(deadline=None)
 @given(run=runs(), direction=st.sampled_from(["read", "write"]))
 def test_working_out_whole_intervals_equals_going_beat_by_beat(
     run: tuple[MemoryTiming, str, AccessPattern], direction: dram.Direction
@@ -199,6 +223,7 @@ def test_working_out_whole_intervals_equals_going_beat_by_beat(
     assert (result.cycles, counts) == beat_by_beat(timing, small, policy, direction)
 
 
+@settings(deadline=None)
 @given(run=runs(), direction=st.sampled_from(["read", "write"]))
 def test_throughput_stays_below_the_peak(
     run: tuple[MemoryTiming, str, AccessPattern], direction: dram.Direction
@@ -358,7 +383,8 @@ def test_pattern_refuses(arguments: tuple[object, ...], match: str) -> None:
 @pytest.mark.parametrize(
     ("timing", "pattern", "arguments", "match"),
     [
-        (DDR4_2400, AccessPattern(32, 64, MB, 1), {}, "a burst of 64 bytes or more on ddr4, got 32"),
+        (DDR4_2400, AccessPattern(32, 64, MB, 1), {}, "a burst of 64 to 32768 bytes on ddr4, got 32"),
+        (HBM2, AccessPattern(1 << 16, 32, MB, 1), {}, "a burst of 32 to 32768 bytes on hbm, got 65536"),
         (HBM2, AccessPattern(32, 16, MB, 1), {}, "a stride of 32 bytes or more on hbm, got 16"),
         (HBM2, AccessPattern(32, 32, 512 * MB, 1), {}, "a working set up to 268435456 bytes"),
         (HBM2, AccessPattern(32, 32, MB, 1), {"policy": "ABC"}, "got 'ABC'"),

@@ -121,7 +121,9 @@ def test_speed_uses_the_number_of_accesses_of_the_latency_channel() -> None:
 def test_counts_are_hexadecimal_where_nothing_is_enabled() -> None:
     invocation = Invocation("hbm", config_file="config2.txt", config=LATENCY)
     text = body(invocation, Measurement({}, [55, 62, 69, 160] * 25))
-    assert text.startswith("open config2.txt succeed.\nendWr status: 0x0。\nendRd status: 0x0。\n  37  3e  45  a0")
+    assert text.startswith(
+        "open config2.txt succeed.\nendWr status: 0x0。\nendRd status: 0x0。\n  37  3e  45  a0"
+    )
     assert "speed" not in text
 
 
@@ -135,7 +137,7 @@ def test_burst_length_wraps_on_hbm_alone() -> None:
     assert [moved_burst_bytes("hbm", burst) for burst in (32, 64, 512, 1024, 2048)] == [32, 64, 512, 512, 512]
     assert moved_burst_bytes("hbm", 544) == 32
     assert moved_burst_bytes("ddr4", 1024) == 1024
-    # 512 bytes take 1600 cycles a hundred, the program multiplies by 1024.
+    # The engine moves 512 bytes an access, the program multiplies by 1024.
     text = write(Invocation("hbm", read_enable=1, burst_bytes=1024), Measurement({(0, "read"): 1_735_000}))
     assert "rd_speed: 26.5591 GB/s" in text
 
@@ -151,7 +153,10 @@ def test_ddr3_speed_is_computed_with_300_mhz() -> None:
 
 def test_status_pairs_repeat_while_the_run_goes_on() -> None:
     text = body(Invocation("ddr4"), Measurement({(0, "read"): 106_000}), Capture(status_pairs=3))
-    unfinished, final = "endWr status: 0x0。\nendRd status: 0x0。\n", "endWr status: 0x0。\nendRd status: 0x1。\n"
+    unfinished, final = (
+        "endWr status: 0x0。\nendRd status: 0x0。\n",
+        "endWr status: 0x0。\nendRd status: 0x1。\n",
+    )
     assert text == 2 * unfinished + final + "The chennel 0, rd_speed: 18.1132 GB/s\n"
 
 
@@ -178,6 +183,7 @@ def test_terminal_capture_has_carriage_returns_and_escapes() -> None:
     assert rest == plain
 
 
+@settings(deadline=None)
 @given(kept=st.integers(0, 600))
 def test_truncation_keeps_the_beginning(kept: int) -> None:
     plain = write(Invocation("ddr4"), ONE_READ)
@@ -225,7 +231,9 @@ def test_configuration_file_overrides_options_and_masks_enables() -> None:
         ("readEnable", 3, 1),
         ("latencyChannel", 3, 1),
     )
-    run = shuhai_log.settings(Invocation("hbm", read_enable=0b1011, stride_bytes=64, config_file="c", config=config))
+    run = shuhai_log.settings(
+        Invocation("hbm", read_enable=0b1011, stride_bytes=64, config_file="c", config=config)
+    )
     assert (run.stride_bytes[3], run.working_set_bytes[3], run.burst_bytes[3]) == (4096, 8192, 32)
     assert run.stride_bytes[2] == 64
     assert run.enabled() == [(3, "read")]
@@ -233,7 +241,9 @@ def test_configuration_file_overrides_options_and_masks_enables() -> None:
     never = shuhai_log.settings(Invocation("hbm", config_file="c", config=config))
     assert never.enabled() == []
     both = (("readEnable", 0, 1), ("readEnable", 1, 1))
-    assert shuhai_log.settings(Invocation("hbm", read_enable=3, config_file="c", config=both)).read_enable == 0
+    assert (
+        shuhai_log.settings(Invocation("hbm", read_enable=3, config_file="c", config=both)).read_enable == 0
+    )
 
 
 def test_command_and_configuration_text() -> None:
@@ -263,7 +273,9 @@ def test_command_and_configuration_text() -> None:
 def test_a_speed_survives_its_timer(burst: int, num_ops: int, gbps: float) -> None:
     cycles = cycles_of_speed(burst, num_ops, 450.0, gbps)
     # Half a cycle of rounding, and single precision.
-    np.testing.assert_allclose(speed_gbps(burst, num_ops, 450.0, cycles), gbps, rtol=0.5 / (cycles - 1) + 1e-6)
+    np.testing.assert_allclose(
+        speed_gbps(burst, num_ops, 450.0, cycles), gbps, rtol=0.5 / (cycles - 1) + 1e-6
+    )
 
 
 # --- bad input ------------------------------------------------------------------------------------

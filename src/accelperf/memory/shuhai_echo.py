@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 
 from accelperf.errors import InputError
+from accelperf.memory.corrections import WORD_BYTES
 from accelperf.memory.shuhai_program import (
     CHANNELS,
     DEFAULT_BURST_BYTES,
@@ -219,8 +220,9 @@ def _readings(numbers: list[Line], glued: Line | None) -> Iterator[_Reading]:
 def _splits(text: str) -> Iterator[tuple[int | None, int]]:
     yield None, int(text)
     for cut in range(1, len(text)):
-        if text[cut] != "0":
-            yield int(text[:cut]), int(text[cut:])
+        working_set, other = int(text[:cut]), int(text[cut:])
+        if text[cut] != "0" and min(working_set, other) >= WORD_BYTES:
+            yield working_set, other
 
 
 def _powers_of_two(reading: _Reading) -> bool:

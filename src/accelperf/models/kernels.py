@@ -29,21 +29,21 @@ Floats = NDArray[np.float64]
 
 
 def _rbf(r2: Floats) -> Floats:
-    return np.exp(-0.5 * r2)
+    return np.asarray(np.exp(-0.5 * r2))
 
 
 def _matern12(r2: Floats) -> Floats:
-    return np.exp(-np.sqrt(r2))
+    return np.asarray(np.exp(-np.sqrt(r2)))
 
 
 def _matern32(r2: Floats) -> Floats:
     r = np.sqrt(3.0 * r2)
-    return (1.0 + r) * np.exp(-r)
+    return np.asarray((1.0 + r) * np.exp(-r))
 
 
 def _matern52(r2: Floats) -> Floats:
     r = np.sqrt(5.0 * r2)
-    return (1.0 + r + r**2 / 3.0) * np.exp(-r)
+    return np.asarray((1.0 + r + r**2 / 3.0) * np.exp(-r))
 
 
 STATIONARY: dict[str, Callable[[Floats], Floats]] = {
@@ -123,15 +123,15 @@ class KernelPart:
     def __call__(self, left: Floats, right: Floats) -> Floats:
         """Return the covariance of rows [n, columns] and [m, columns], shape [n, m]."""
         if self.name == "linear":
-            return (left * self.variance) @ right.T
+            return np.asarray((left * self.variance) @ right.T)
         a, b = left / self.lengthscales, right / self.lengthscales
         squared = np.sum(a**2, 1)[:, None] + np.sum(b**2, 1)[None, :] - 2.0 * a @ b.T
-        return self.variance[0] * STATIONARY[self.name](np.maximum(squared, 0.0))
+        return np.asarray(self.variance[0] * STATIONARY[self.name](np.maximum(squared, 0.0)))
 
     def diagonal(self, rows: Floats) -> Floats:
         """Return the covariance of each row [n, columns] with itself, shape [n]."""
         if self.name == "linear":
-            return np.sum(self.variance * rows**2, 1)
+            return np.asarray(np.sum(self.variance * rows**2, 1))
         return np.full(len(rows), self.variance[0])
 
 

@@ -1,7 +1,4 @@
-"""The DRAM model beside the published figures, as one table.
-
-``python -m accelperf.simulate.anchor_comparison`` prints the table of `docs/dram_model.md`.
-"""
+"""The DRAM model beside the published figures: each with what the model makes of it."""
 
 from __future__ import annotations
 
@@ -124,9 +121,7 @@ def compare() -> list[Comparison]:
     """Return all figures with what the model makes of them."""
     rows = []
     for anchor in THROUGHPUT:
-        pattern = AccessPattern(
-            anchor.burst_bytes, anchor.stride_bytes, anchor.working_set_bytes, _NUM_OPS
-        )
+        pattern = AccessPattern(anchor.burst_bytes, anchor.stride_bytes, anchor.working_set_bytes, _NUM_OPS)
         working_set = anchor.working_set_bytes
         size = f"{working_set // _MB} MB" if working_set >= _MB else f"{working_set // _KB} KB"
         rows.append(
@@ -193,27 +188,3 @@ def _latency_status(memory: str, switch: str, state: str) -> str:
     if state == "hit":
         return "R" if (memory, switch) == ("hbm", "off") else "V"
     return "D" if (memory, switch) == ("hbm", "on") else "R"
-
-
-def markdown(rows: list[Comparison]) -> str:
-    """Return the comparison as a Markdown table."""
-    lines = [
-        "| figure | unit | published | status | model | deviation | allowed |",
-        "|---|---|---:|---|---:|---:|---|",
-    ]
-    for row in rows:
-        allowed = f"±{row.upper:.0%}" if row.lower == -row.upper else f"at least {row.lower:.0%}"
-        lines.append(
-            f"| {row.name} | {row.unit} | {row.published:g} | {row.status} | {row.simulated:.4g} "
-            f"| {row.deviation:+.1%} | {allowed} |"
-        )
-    return "\n".join(lines) + "\n"
-
-
-def main() -> None:
-    """Print the table."""
-    print(markdown(compare()), end="")
-
-
-if __name__ == "__main__":
-    main()

@@ -51,6 +51,9 @@ LATENCY_STRIDE_FACTOR = 2
 
 AXI_CHANNELS_PER_GROUP = 4
 
+LARGEST_BURST_BYTES = 1 << 15
+"""Largest power of two in the engine's 16-bit register of the burst size (``rd_engine.sv``; V)."""
+
 _BLOCK_BEATS = 1 << 17
 _LONG_AGO = -(1 << 40)
 
@@ -344,9 +347,10 @@ def simulate_shared(
 
 
 def _check(timing: MemoryTiming, mapping: AddressMapping, pattern: AccessPattern) -> None:
-    if pattern.burst_bytes < timing.beat_bytes:
+    if not timing.beat_bytes <= pattern.burst_bytes <= LARGEST_BURST_BYTES:
         raise InputError(
-            f"a burst of {timing.beat_bytes} bytes or more on {timing.name}", str(pattern.burst_bytes)
+            f"a burst of {timing.beat_bytes} to {LARGEST_BURST_BYTES} bytes on {timing.name}",
+            str(pattern.burst_bytes),
         )
     if pattern.stride_bytes < timing.beat_bytes:
         raise InputError(

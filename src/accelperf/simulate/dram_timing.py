@@ -280,12 +280,7 @@ TIMING_SOURCES: Mapping[str, tuple[str, str]] = {
     "tccd_l": ("R", "HBM2 4, DDR4-2400 6 clocks (DRAMsim3)"),
     "trrd_s": ("fitted", "4 clocks, as in DRAMsim3; see tfaw"),
     "trrd_l": ("fitted", "6 clocks, as in DRAMsim3; see tfaw"),
-    "tfaw": (
-        "fitted",
-        "16 clocks, four times tRRD. On HBM the default mapping needs two activates for a random burst of "
-        "64 bytes: with the 24 clocks or more of public configurations no controller could reach the "
-        "4.75 GB/s measured on a U280",
-    ),
+    "tfaw": ("fitted", "16 clocks, four times tRRD, from random reads measured on a U280 (see there)"),
     "trtp": ("R", "HBM2 6 ns (DRAMsim3, HBM2_8Gb_x128.ini); DDR4 7.5 ns (JEDEC JESD79-4)"),
     "tcwl": ("R", "HBM2 4 ns, DDR4-2400 16 clocks (DRAMsim3); writes only"),
     "twr": ("R", "HBM2 16 ns (DRAMsim3); DDR4 15 ns (JEDEC JESD79-4); writes only"),
@@ -297,7 +292,7 @@ TIMING_SOURCES: Mapping[str, tuple[str, str]] = {
         "Shuhai: page hit at 55 cycles (HBM, switch on) and 22 (DDR4); 48 with the switch off is "
         "from a secondary source (R)",
     ),
-    "window_beats": ("fitted", "32 beats"),
+    "window_beats": ("fitted", "enough to hide an activate; twice as many change nothing"),
 }
 """Status and source of every field of `MemoryTiming` that is a number of the hardware."""
 

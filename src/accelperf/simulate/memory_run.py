@@ -338,26 +338,37 @@ def _run_channels(
     return tuple(runs)
 
 
-def sidecar(invocation: Invocation, *, board: str, policy: str, switch: str | None, source: str) -> str:
+def sidecar(
+    invocation: Invocation,
+    *,
+    board: str,
+    policy: str,
+    switch: str | None,
+    source: str,
+    with_command: bool = True,
+) -> str:
     """Return the text of the ``run.yaml`` beside a log.
 
     Parameters
     ----------
     invocation : Invocation
-        The run. Its command line goes into the file, and its numbers of accesses where the program
-        was compiled with other ones than the public version.
+        The run.
     board, policy : str
         Board and address mapping policy.
     switch : {"on", "off"}, optional
         State of the HBM switch; nothing is said of it on a memory without one.
     source : str
         Where the log comes from.
+    with_command : bool
+        Whether the command line goes into the file, with the numbers of accesses where the program
+        was compiled with other ones than the public version; else B, S, W and N of the latency channel.
 
     Returns
     -------
     str
         YAML.
     """
+    run = settings(invocation)
     content: dict[str, object] = {"board": board, "memory": invocation.memory, "policy": policy}
     if switch is not None:
         content["switch"] = switch
@@ -366,10 +377,14 @@ def sidecar(invocation: Invocation, *, board: str, policy: str, switch: str | No
         "width_bytes": BEAT_BYTES[invocation.memory],
         "origin": "simulated",
         "source": source,
-        "command": invocation.command(),
     }
-    if invocation.num_ops:
-        content["num_ops"] = _num_ops(settings(invocation))
+    if with_command:
+        content["command"] = invocation.command()
+        if invocation.num_ops:
+            content["num_ops"] = _num_ops(run)
+    else:
+        for name in ("burst_bytes", "stride_bytes", "working_set_bytes", "num_ops"):
+            content[name] = getattr(run, name)[run.latency_channel]
     return yaml.safe_dump(content, sort_keys=False, width=100)
 
 
@@ -378,10 +393,19 @@ def _num_ops(run: Settings) -> int | dict[int, int]:
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Write texts into a folder, each through a temporary file so that an interruption leaves the old one."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        temporary = folder / f"{name}.part"
-        # Line ends are the benchmark's own, whatever the system's.
-        temporary.write_text(text, encoding="utf-8", newline="")
-        temporary.replace(folder / name)
+    """Write texts into a folder, each through a temporary file so that an interruption leaves the old one.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            temporary = folder / f"{name}.part"
+            # Line ends are the benchmark's own, whatever the system's.
+            temporary.write_text(text, encoding="utf-8", newline="")
+            temporary.replace(folder / name)
+    except OSError as error:
+        raise InputError("a folder to write to", error.strerror or str(error), file=folder) from None

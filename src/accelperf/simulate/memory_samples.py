@@ -10,14 +10,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from accelperf.simulate.address_mapping import address_mapping
-from accelperf.simulate.dram import LATENCY_GAP_CYCLES
+from accelperf.simulate.dram import LATENCY_GAP_CYCLES, AccessPattern, simulate
+from accelperf.simulate.dram_timing import MEMORIES
 from accelperf.simulate.memory_run import (
     CONFIG_NAME,
     LOG_NAME,
     MODEL_BOARD,
+    MODEL_SOURCE,
     SIDECAR_NAME,
     sidecar,
     simulate_memory,
@@ -25,6 +27,7 @@ from accelperf.simulate.memory_run import (
 )
 from accelperf.simulate.published_anchors import IDLE_LATENCY_CYCLES, THROUGHPUT, ThroughputAnchor
 from accelperf.simulate.shuhai_log import (
+    BEAT_BYTES,
     COUNTS_PRINTED,
     SOFTWARE_CLOCK_MHZ,
     Invocation,
@@ -32,10 +35,13 @@ from accelperf.simulate.shuhai_log import (
     cycles_of_speed,
     settings,
     write,
+    write_numbers,
 )
 
 PUBLISHED_BOARD = "sample-u280"
 """Board of the runs that carry published figures."""
+
+NUMBERS_NAME = "res.txt"
 
 PUBLISHED_SOURCE = (
     "SIMULATED: not a capture from a board. Written in the output format of the Shuhai benchmark "
@@ -47,6 +53,7 @@ _MB = 1 << 20
 
 _STRIDES = [64 << step for step in range(9)]
 _MODEL_NUM_OPS = 20_000
+_REFRESH_NUM_OPS = 1024
 
 MODEL_RUNS: Mapping[str, Mapping[str, Any]] = {
     **{
@@ -92,8 +99,8 @@ MODEL_RUNS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 """Runs of the DRAM model by folder: arguments of `simulate_memory` where they differ from W = 256 MB and
-20 000 accesses. They follow the settings of the paper's Figures 4-8; strides of 64 and 128 KB in latency
-mode give the refresh and the page miss, 128 the page hit and the closed bank."""
+20 000 accesses. They follow the settings of the paper's Figures 4-8; in latency mode a
+stride of 128 gives page hits and closed banks, one of 128 KB page misses."""
 
 
 def published_run(anchor: ThroughputAnchor) -> dict[str, str]:
@@ -149,22 +156,55 @@ def _published_files(invocation: Invocation, measurement: Measurement, figure: s
     return files
 
 
+def refresh_run(memory: Literal["hbm", "ddr4"]) -> dict[str, str]:
+    """Return the files of the paper's Figure 4: 1024 serial reads of one beat, one latency a line.
+
+    The benchmark prints a hundred latencies, too few for two refreshes of DDR4; its older versions
+    wrote all of them into a file of their own.
+    """
+    invocation = Invocation(
+        memory=memory,
+        read_enable=1,
+        working_set_bytes=16 * _MB,
+        stride_bytes=64,
+        burst_bytes=BEAT_BYTES[memory],
+        config_file=CONFIG_NAME,
+        config=(("latencyChannel", 0, 1),),
+        num_ops={0: _REFRESH_NUM_OPS},
+    )
+    pattern = AccessPattern(BEAT_BYTES[memory], 64, 16 * _MB, _REFRESH_NUM_OPS)
+    result = simulate(MEMORIES[memory], pattern, mode="latency")
+    return {
+        NUMBERS_NAME: write_numbers(result.latency_cycles.tolist()),
+        SIDECAR_NAME: sidecar(
+            invocation,
+            board=MODEL_BOARD,
+            policy=address_mapping(memory).name,
+            switch="on" if memory == "hbm" else None,
+            source=f"{MODEL_SOURCE} One latency a line, as older versions wrote.",
+            with_command=False,
+        ),
+    }
+
+
 def samples() -> dict[str, Mapping[str, str]]:
     """Return all sample runs: text by file name, by folder."""
     runs: dict[str, Mapping[str, str]] = {}
     for anchor in THROUGHPUT:
-        working_set = f"w{anchor.working_set_bytes // _KB}k"
-        name = f"{anchor.memory}_b{anchor.burst_bytes}_s{anchor.stride_bytes}_{working_set}"
-        runs[f"{PUBLISHED_BOARD}/{name}"] = published_run(anchor)
+        runs[f"{PUBLISHED_BOARD}/{anchor.name}"] = published_run(anchor)
     runs[f"{PUBLISHED_BOARD}/hbm_latency_hit"] = published_hit_run()
     for name, arguments in MODEL_RUNS.items():
         given = {"working_set_bytes": 256 * _MB, "num_ops": _MODEL_NUM_OPS, **arguments}
         runs[f"{MODEL_BOARD}/{name}"] = simulate_memory(**given).files
+    runs[f"{MODEL_BOARD}/hbm_refresh"] = refresh_run("hbm")
+    runs[f"{MODEL_BOARD}/ddr4_refresh"] = refresh_run("ddr4")
     return runs
 
 
 def main() -> None:
     """Write the sample runs below the folder named on the command line."""
+    if len(sys.argv) != 2:
+        raise SystemExit("usage: python -m accelperf.simulate.memory_samples FOLDER")
     for folder, files in samples().items():
         write_files(Path(sys.argv[1]) / folder, files)
 

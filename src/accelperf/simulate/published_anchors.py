@@ -29,6 +29,8 @@ class ThroughputAnchor:
 
     Attributes
     ----------
+    name : str
+        Short name; the sample run's folder.
     memory : {"hbm", "ddr4"}
         The memory.
     burst_bytes, stride_bytes, working_set_bytes : int
@@ -39,6 +41,7 @@ class ThroughputAnchor:
         What it is in the paper.
     """
 
+    name: str
     memory: Literal["hbm", "ddr4"]
     burst_bytes: int
     stride_bytes: int
@@ -51,10 +54,11 @@ _KB = 1 << 10
 _MB = 1 << 20
 
 THROUGHPUT: tuple[ThroughputAnchor, ...] = (
-    ThroughputAnchor("hbm", 32, 64, 256 * _MB, 6.67, "local channel alone"),
-    ThroughputAnchor("hbm", 64, 64, 256 * _MB, 12.9, "local channel alone"),
-    ThroughputAnchor("hbm", 128, 128, 256 * _MB, 13.3, "local channel alone"),
+    ThroughputAnchor("hbm_b32_s64", "hbm", 32, 64, 256 * _MB, 6.67, "local channel alone"),
+    ThroughputAnchor("hbm_b64_s64", "hbm", 64, 64, 256 * _MB, 12.9, "local channel alone"),
+    ThroughputAnchor("hbm_b128_s128", "hbm", 128, 128, 256 * _MB, 13.3, "local channel alone"),
     ThroughputAnchor(
+        "hbm_sequential",
         "hbm",
         256,
         256,
@@ -62,9 +66,17 @@ THROUGHPUT: tuple[ThroughputAnchor, ...] = (
         13.27,
         "sequential, one of 32 channels that make 425 GB/s; the paper does not give the burst, 256 is ours",
     ),
-    ThroughputAnchor("hbm", 32, 4 * _KB, 8 * _KB, 6.7, "locality, working set 8 KB"),
-    ThroughputAnchor("hbm", 32, 4 * _KB, 256 * _MB, 2.4, "locality, working set 256 MB"),
-    ThroughputAnchor("ddr4", 64, 64, 256 * _MB, 18.0, "sequential, one of two channels that make 36 GB/s"),
+    ThroughputAnchor("hbm_b32_s4k_w8k", "hbm", 32, 4 * _KB, 8 * _KB, 6.7, "locality, working set 8 KB"),
+    ThroughputAnchor("hbm_b32_s4k_w256m", "hbm", 32, 4 * _KB, 256 * _MB, 2.4, "locality, working set 256 MB"),
+    ThroughputAnchor(
+        "ddr4_sequential",
+        "ddr4",
+        64,
+        64,
+        256 * _MB,
+        18.0,
+        "sequential, one of two channels that make 36 GB/s",
+    ),
 )
 """Published throughput (V; the sequential HBM figure is one channel scaled)."""
 

@@ -443,6 +443,22 @@ def write(invocation: Invocation, measurement: Measurement, capture: Capture = P
     return text if capture.truncate_chars is None else text[: capture.truncate_chars]
 
 
+def write_numbers(latency_cycles: Sequence[int]) -> str:
+    """Return a file of one latency a line, as older versions wrote beside their output (``res.txt``).
+
+    Parameters
+    ----------
+    latency_cycles : sequence of int
+        Latencies [cycles], written modulo 256.
+
+    Returns
+    -------
+    str
+        The text.
+    """
+    return "".join(f"{count % COUNT_MODULUS}\n" for count in latency_cycles)
+
+
 def _echo(invocation: Invocation) -> str:
     text = ""
     for enable in (invocation.read_enable, invocation.write_enable):
