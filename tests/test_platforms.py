@@ -38,6 +38,7 @@ def test_platforms_that_come_with_the_project() -> None:
         "sim-hbm",
         "cnn-accel-m32p32",
         "cnn-accel-m32p64",
+        "cnn-accel-m32p96",
         "cnn-accel-m64p64",
     }
     for name, platform in PLATFORMS.items():

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
 
 from accelperf import __version__
-from accelperf.errors import exit_on_error
+from accelperf.errors import InputError, exit_on_error
 
 app = typer.Typer(
     name="accelperf",
@@ -162,6 +162,63 @@ def simulate_profile(
         profile, output_dir, network=network, platform=target, memory_efficiency=efficiency, seed=seed
     )
     typer.echo(f"{path}: {len(profile)} SIMULATED layers, {profile['latency_ms'].sum():.3f} ms in all")
+
+
+@simulate.command("memory")
+def simulate_memory(
+    output_dir: Annotated[
+        Path | None, typer.Option(help="Folder for shuhai.log and run.yaml; nothing is written without it.")
+    ] = None,
+    memory: Annotated[str, typer.Option(help="hbm or ddr4.")] = "hbm",
+    policy: Annotated[
+        str | None, typer.Option(help="Address mapping policy; the controller's default if not given.")
+    ] = None,
+    switch: Annotated[str | None, typer.Option(help="State of the HBM switch: on or off.")] = None,
+    mode: Annotated[str, typer.Option(help="throughput or latency.")] = "throughput",
+    direction: Annotated[str, typer.Option(help="read or write.")] = "read",
+    channel: Annotated[list[int] | None, typer.Option(min=0, help="Enabled channel; may repeat.")] = None,
+    burst_bytes: Annotated[int | None, typer.Option(help="B, bytes of one access.")] = None,
+    stride_bytes: Annotated[int | None, typer.Option(help="S, bytes from one access to the next.")] = None,
+    working_set_bytes: Annotated[int | None, typer.Option(help="W, bytes until the start again.")] = None,
+    num_ops: Annotated[int | None, typer.Option(help="N, accesses of each channel.")] = None,
+    pattern: Annotated[str, typer.Option(help="rst, or random (which has no log).")] = "rst",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of random accesses.")] = 0,
+) -> None:
+    """Run the Shuhai benchmark on the DRAM model and write its SIMULATED log.
+
+    Options that are not given stay out of the log, as the benchmark's own defaults do.
+
+    Example: accelperf simulate memory --burst-bytes 64 --stride-bytes 64 --output-dir logs/b64
+    """
+    from accelperf.simulate.memory_run import simulate_memory as run_benchmark
+
+    for name, value, choices in (
+        ("--switch", switch, ("on", "off")),
+        ("--mode", mode, ("throughput", "latency")),
+        ("--direction", direction, ("read", "write")),
+        ("--pattern", pattern, ("rst", "random")),
+    ):
+        if value is not None and value not in choices:
+            raise InputError(f"{name} {' or '.join(choices)}", repr(value))
+    run = run_benchmark(
+        output_dir,
+        memory=memory,
+        policy=policy,
+        switch=cast(Any, switch),
+        mode=cast(Any, mode),
+        direction=cast(Any, direction),
+        channels=channel or (0,),
+        burst_bytes=burst_bytes,
+        stride_bytes=stride_bytes,
+        working_set_bytes=working_set_bytes,
+        num_ops=num_ops,
+        kind=cast(Any, pattern),
+        seed=seed,
+    )
+    for line in run.summary():
+        typer.echo(f"SIMULATED {line}")
+    if output_dir is not None:
+        typer.echo(f"written: {', '.join(str(output_dir / name) for name in run.files)}", err=True)
 
 
 def main() -> None:

@@ -131,3 +131,16 @@ def test_an_unreadable_link_is_an_error(tmp_path):
     (tmp_path / "gone.csv").symlink_to(tmp_path / "nowhere.csv")
     with pytest.raises(InputError, match=r"gone\.csv: .*No such file"):
         read_profiles(tmp_path, PLATFORMS)
+
+
+def test_run_yaml_names_files_to_ignore(tmp_path):
+    write_log(tmp_path)
+    write_log(tmp_path / "deep", name="res1_x.csv")
+    (tmp_path / "deep" / "run.yaml").unlink()
+    (tmp_path / "notes.txt").write_text("no log\n")
+    with (tmp_path / "run.yaml").open("a") as stream:
+        stream.write("ignore: ['*/res*_*', notes.txt]\n")
+    table, reports = read_profiles(tmp_path, PLATFORMS)
+    assert set(table["source_file"]) == {str(tmp_path / "log.csv")}
+    ignored = [report.file for report in reports if report.format == "ignored"]
+    assert ignored == [str(tmp_path / "deep" / "res1_x.csv"), str(tmp_path / "notes.txt")]

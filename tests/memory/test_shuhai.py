@@ -461,7 +461,7 @@ class TestDamage:
 
     @given(st.data())
     def test_replaced_and_glued_pieces(
-        self, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+        self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
     ) -> None:
         folder = tmp_path_factory.getbasetemp()
         text = self.FULL

@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from accelperf.errors import InputError, known
-from accelperf.layers import ReadReport, validate_layers
+from accelperf.layers import ReadReport, file_md5, validate_layers
 from accelperf.logs import cnn_accel, native
 from accelperf.logs.base import LogTable, Reader
 from accelperf.logs.repeats import merge_repeats
@@ -25,6 +25,9 @@ __all__ = ["READERS", "LogTable", "Reader", "choose_reader", "find_logs", "read_
 READERS: tuple[Reader, ...] = (native, cnn_accel)
 """The known formats; a new one is a module in this folder and a word here."""
 
+IGNORED = "ignored"
+"""What stands as the format of a file that ``run.yaml`` tells to ignore."""
+
 _DOCUMENT_SUFFIXES = frozenset({".dvc", ".md", ".rst", ".pdf", ".png", ".jpg", ".svg", ".py"})
 _DOCUMENT_STEMS = frozenset({"readme", "license", "notice", "citation"})
 
@@ -35,8 +38,9 @@ def read_profiles(folder: Path, platforms: Mapping[str, Platform]) -> tuple[pd.D
     Parameters
     ----------
     folder : Path
-        Root of the logs. Hidden files, ``run.yaml``, DVC's own files and documents (``README``,
-        Markdown, pictures, …) are passed over; every other file must be a log.
+        Root of the logs. Hidden files, ``run.yaml``, DVC's own files, documents (``README``,
+        Markdown, pictures, …) and what ``run.yaml`` tells to ignore are passed over; every other
+        file must be a log.
     platforms : Mapping of str to Platform
         Known platforms by name.
 
@@ -63,9 +67,13 @@ def read_profiles(folder: Path, platforms: Mapping[str, Platform]) -> tuple[pd.D
     groups: dict[tuple[Path, str], list[Path]] = {}
     runs: dict[Path, RunFile] = {}
     readers: dict[str, Reader] = {}
+    ignored = []
     for path in files:
         if path.parent not in runs:
             runs[path.parent] = _run_of(path, folder, platforms)
+        if runs[path.parent].ignores(path):
+            ignored.append(ReadReport(str(path), file_md5(path), IGNORED, 0, 0))
+            continue
         reader = choose_reader(path, runs[path.parent])
         readers[reader.name] = reader
         groups.setdefault((path.parent, reader.name), []).append(path)
@@ -74,7 +82,8 @@ def read_profiles(folder: Path, platforms: Mapping[str, Platform]) -> tuple[pd.D
         for (parent, reader_name), paths in groups.items()
         for log in readers[reader_name].read(paths, runs[parent])
     ]
-    return _layers_of(logs, source=folder)
+    layers, reports = _layers_of(logs, source=folder)
+    return layers, sorted([*reports, *ignored], key=lambda report: report.file)
 
 
 def read_profile(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
@@ -35,6 +36,8 @@ class ProfileRun(StrictModel):
         Name of the reader; recognised from the content where it is not given.
     source : str, optional
         Where the logs come from.
+    ignore : list of str, optional
+        Files that are no logs, as shell patterns relative to this file (``*/plots/*``).
     """
 
     origin: Literal["measured", "simulated", "estimated"]
@@ -43,6 +46,7 @@ class ProfileRun(StrictModel):
     network: str | None = None
     format: str | None = None
     source: str | None = None
+    ignore: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,11 @@ class RunFile:
     content: ProfileRun
     lines: Mapping[tuple[str, ...], int] = field(repr=False)
     by_configuration: Mapping[str, Platform]
+
+    def ignores(self, path: Path) -> bool:
+        """Return whether ``ignore`` names a file below this one's folder."""
+        relative = path.relative_to(self.path.parent).as_posix()
+        return any(fnmatchcase(relative, pattern) for pattern in self.content.ignore or ())
 
     def platform(self, configuration: str, *, file: Path, line: int | None = None) -> Platform:
         """Return the platform of a configuration.
