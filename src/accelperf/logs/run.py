@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
@@ -37,7 +36,8 @@ class ProfileRun(StrictModel):
     source : str, optional
         Where the logs come from.
     ignore : list of str, optional
-        Files that are no logs, as shell patterns relative to this file (``*/plots/*``).
+        Files that are no logs, as shell patterns of a name or of the last parts of a path
+        (``old_*.csv``, ``plots/*``).
     """
 
     origin: Literal["measured", "simulated", "estimated"]
@@ -72,8 +72,8 @@ class RunFile:
 
     def ignores(self, path: Path) -> bool:
         """Return whether ``ignore`` names a file below this one's folder."""
-        relative = path.relative_to(self.path.parent).as_posix()
-        return any(fnmatchcase(relative, pattern) for pattern in self.content.ignore or ())
+        relative = path.relative_to(self.path.parent)
+        return any(relative.match(pattern) for pattern in self.content.ignore or ())
 
     def platform(self, configuration: str, *, file: Path, line: int | None = None) -> Platform:
         """Return the platform of a configuration.
