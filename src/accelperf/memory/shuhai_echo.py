@@ -42,7 +42,7 @@ class _Reading:
         parts = [
             f"{name} {getattr(self, key)}" for key, name in names.items() if getattr(self, key) is not None
         ]
-        return ", ".join(parts)
+        return ", ".join(parts) or "no numbers"
 
 
 def read_options(transcript: Transcript, run: ShuhaiRun | None) -> Options:

@@ -60,6 +60,7 @@ def read_logs(folder: Path) -> list[tuple[ShuhaiLog, ReadReport]]:
     if not files:
         raise InputError("a folder with at least one Shuhai log", "none", file=folder)
     runs: dict[Path, ShuhaiRun] = {}
+    contents: dict[tuple[Path, str], Path] = {}
     read = []
     for path in files:
         sidecar = find_run(path.parent, folder)
@@ -68,11 +69,13 @@ def read_logs(folder: Path) -> list[tuple[ShuhaiLog, ReadReport]]:
         if sidecar not in runs:
             runs[sidecar] = read_model(sidecar, ShuhaiRun)
         log = read_run(path, runs[sidecar])
+        md5 = file_md5(path)
+        same = contents.setdefault((sidecar, md5), path)
+        if same is not path and log.format != "config":
+            raise InputError(f"a log that is not a copy of {same}", "the same content", file=path, line=1)
         skipped = Counter(row.unusable for row in log.rows if row.unusable is not None)
         kept = len(log.rows) - skipped.total()
-        read.append(
-            (log, ReadReport(path.as_posix(), file_md5(path), log.format, len(log.rows), kept, skipped))
-        )
+        read.append((log, ReadReport(path.as_posix(), md5, log.format, len(log.rows), kept, skipped)))
     return read
 
 
