@@ -101,7 +101,15 @@ def featurise(
     from accelperf.stages import featurise as stage
 
     settings = read_settings(find_project_root())
-    stage.run(layers, platforms, memory, output, origins=settings.origins, accelerators=settings.accelerators)
+    stage.run(
+        layers,
+        platforms,
+        memory,
+        output,
+        origins=settings.origins,
+        accelerators=settings.accelerators,
+        report=report,
+    )
 
 
 @app.command()

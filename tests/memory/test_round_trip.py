@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
+import hypothesis
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +23,9 @@ from accelperf.simulate.shuhai_log import (
     write,
 )
 from tests.memory.logs import sidecar
+
+SIX_DIGITS = 1e-5
+"""Relative: speeds are printed with six digits."""
 
 ENABLES = st.none() | st.sampled_from([0, 1, 2, 3, 0x11, 0xFFFFFFFF]) | st.integers(0, 0xFFFFFFFF)
 
@@ -87,6 +93,10 @@ def check_exact(log: ShuhaiLog, invocation: Invocation, measurement: Measurement
         assert row.working_set_bytes == run.working_set_bytes[channel]
         assert row.num_ops in (run.num_ops[channel], None)
         assert row.mode == ("latency" if run.latency_enabled else "throughput")
+        if row.corrected_gbps is not None:
+            engine_clock = 166.7 if invocation.memory == "ddr3" else clock
+            true = row.burst_bytes * run.num_ops[channel] * engine_clock / cycles / 1000  # type: ignore[operator]
+            assert row.corrected_gbps == pytest.approx(true, rel=SIX_DIGITS)
         if row.efficiency is not None:
             assert 0 < row.efficiency <= 1
     if run.latency_enabled:
@@ -104,6 +114,7 @@ def measures_something(invocation: Invocation) -> bool:
     return bool(run.enabled()) or run.latency_enabled
 
 
+@hypothesis.settings(deadline=None)
 @given(invocations(), CAPTURES, st.integers(0, 2**32 - 1))
 def test_log_with_its_command_reads_back_exactly(invocation: Invocation, capture: Capture, seed: int) -> None:
     with tempfile.TemporaryDirectory() as name:
@@ -120,6 +131,7 @@ def test_log_with_its_command_reads_back_exactly(invocation: Invocation, capture
         check_exact(read_run(path, run), invocation, measurement)
 
 
+@hypothesis.settings(deadline=None)
 @given(invocations(), CAPTURES, st.integers(0, 2**32 - 1))
 def test_log_without_its_command_reads_back_exactly_or_is_refused(
     invocation: Invocation, capture: Capture, seed: int
@@ -135,3 +147,42 @@ def test_log_without_its_command_reads_back_exactly_or_is_refused(
             assert any(text in str(error) for text in refusals)
             return
         check_exact(log, invocation, measurement)
+
+
+@hypothesis.settings(deadline=None)
+@given(invocations(), st.integers(0, 2**32 - 1), st.data())
+def test_cut_log_gives_a_part_of_the_whole_or_is_refused(
+    invocation: Invocation, seed: int, data: st.DataObject
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        path, measurement = write_run(Path(name), invocation, Capture(), seed)
+        clock = {"clock_mhz": 166.7, "width_bytes": 64} if invocation.memory == "ddr3" else {}
+        run = sidecar(memory=invocation.memory, **clock)
+        text = path.read_text(encoding="utf-8")
+        try:
+            whole = read_run(path, run)
+            path.write_text(text[: data.draw(st.integers(0, len(text)))], encoding="utf-8")
+            part = read_run(path, run)
+        except InputError as error:
+            assert error.file == str(path)
+            return
+        speeds = {(row.channel, row.direction): row.reported_gbps for row in whole.rows}
+        for row in part.rows:
+            assert row.reported_gbps in (speeds[row.channel, row.direction], None)
+        if part.latency is not None and part.latency.cycles is not None:
+            expected = [count % 256 for count in measurement.latency_cycles[: part.latency.printed]]
+            assert part.latency.cycles.tolist() == expected
+
+
+@hypothesis.settings(deadline=None)
+@given(invocations(), CAPTURES)
+def test_run_that_hangs_is_refused_with_its_last_line(invocation: Invocation, capture: Capture) -> None:
+    if not settings(invocation).enabled():
+        return
+    with tempfile.TemporaryDirectory() as name:
+        path, _ = write_run(Path(name), invocation, replace(capture, hung=True), seed=0)
+        clock = {"clock_mhz": 166.7, "width_bytes": 64} if invocation.memory == "ddr3" else {}
+        run = sidecar(memory=invocation.memory, command=invocation.command(), **clock)
+        with pytest.raises(InputError, match=f"after {capture.status_pairs} pairs of status lines") as error:
+            read_run(path, run)
+        assert error.value.line == len(path.read_text(encoding="utf-8").splitlines())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
 from hypothesis import given
@@ -450,6 +451,11 @@ class TestDamage:
             self.check(tmp_path, self.FULL[:length])
             self.check(tmp_path, self.FULL[length:])
 
+    @pytest.mark.parametrize("start", [PREAMBLE + "9" * 9000 + "\n", "9" * 9000 + "endWr status: 0x0。\n"])
+    def test_numbers_of_thousands_of_digits(self, tmp_path: Path, start: str) -> None:
+        self.check(tmp_path, start + DONE + SPEED)
+        self.check(tmp_path, "readEnable 0 " + "9" * 9000)
+
     def test_a_cut_never_changes_a_speed(self, tmp_path: Path) -> None:
         start = self.FULL.index("The chennel")
         for length in range(start, len(self.FULL) - len(COUNTS)):
@@ -459,6 +465,7 @@ class TestDamage:
                 continue
             assert {row.reported_gbps for row in log.rows} <= {13.27, 13.31, None}
 
+    @hypothesis.settings(deadline=None)
     @given(st.data())
     def test_replaced_and_glued_pieces(
         self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -477,6 +484,7 @@ class TestDamage:
             text = text[:start] + piece + text[end:]
         self.check(folder, text.encode("utf-8", "surrogatepass"))
 
+    @hypothesis.settings(deadline=None)
     @given(st.binary(max_size=300))
     def test_any_bytes(self, tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
         self.check(tmp_path_factory.getbasetemp(), content)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from accelperf.memory import text_stream
 from accelperf.memory.text_stream import parse_numbers, read_blocks
 
 
+@hypothesis.settings(deadline=None)
 @given(st.lists(st.integers(0, 99_999_999)), st.sampled_from([" ", "\n", "  "]), st.sampled_from([10, 16]))
 def test_parse_numbers_agrees_with_int(numbers: list[int], separator: str, base: int) -> None:
     block = separator.join(str(number) for number in numbers).encode()

@@ -20,7 +20,8 @@ from accelperf.memory.shuhai_program import PARAMETERS, ConfigFile, read_config
 from accelperf.memory.shuhai_rows import run_rows
 from accelperf.memory.shuhai_run import RUN_FILE, ShuhaiRun, find_run
 from accelperf.memory.shuhai_settings import run_settings
-from accelperf.memory.shuhai_text import PRINTED_COUNTS, Transcript, read_transcript
+from accelperf.memory.shuhai_text import read_transcript
+from accelperf.memory.shuhai_transcript import PRINTED_COUNTS, Transcript
 from accelperf.memory.table import MemoryRow
 from accelperf.memory.text_stream import read_blocks
 

@@ -24,7 +24,7 @@ from accelperf.memory.shuhai_program import (
     parse_command,
 )
 from accelperf.memory.shuhai_run import ShuhaiRun, is_power_of_two
-from accelperf.memory.shuhai_text import Line, Transcript
+from accelperf.memory.shuhai_transcript import Line, Transcript
 
 
 @dataclass(frozen=True)

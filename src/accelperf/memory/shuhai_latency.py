@@ -14,7 +14,7 @@ import numpy as np
 
 from accelperf.errors import InputError
 from accelperf.memory.shuhai_settings import RunSettings
-from accelperf.memory.shuhai_text import Transcript
+from accelperf.memory.shuhai_transcript import Transcript
 from accelperf.memory.text_stream import Cycles
 
 COUNTER_MODULUS = 256

@@ -120,7 +120,7 @@ def parse_command(command: str) -> Options:
         if name == "configFile":
             found["config_file"] = text
         elif name in _OPTIONS:
-            if not re.fullmatch(r"[0-9]+", text):
+            if not re.fullmatch(r"[0-9]{1,10}", text):
                 raise ValueError(f"a whole number should follow --{name}, not {text!r}")
             found[_OPTIONS[name]] = int(text)
         elif name not in _IGNORED:
@@ -172,7 +172,7 @@ class ConfigFile:
         return channel, last.value
 
 
-_CONFIG_LINE = re.compile(r"(\w+)\s+(\d+)\s+(\d+)\s*")
+_CONFIG_LINE = re.compile(r"(\w+)\s+(\d{1,10})\s+(\d{1,10})\s*")
 
 
 def read_config(path: Path) -> ConfigFile:

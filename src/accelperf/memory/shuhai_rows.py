@@ -12,7 +12,7 @@ from accelperf.memory.shuhai_latency import STRIDE_FACTOR
 from accelperf.memory.shuhai_program import CHANNELS
 from accelperf.memory.shuhai_run import of_channel
 from accelperf.memory.shuhai_settings import Pattern, RunSettings
-from accelperf.memory.shuhai_text import Direction, Speed, Transcript
+from accelperf.memory.shuhai_transcript import Direction, Speed, Transcript
 from accelperf.memory.table import MemoryRow
 from accelperf.memory.targets import with_efficiency
 

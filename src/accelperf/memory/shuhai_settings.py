@@ -26,7 +26,7 @@ from accelperf.memory.shuhai_program import (
     read_config,
 )
 from accelperf.memory.shuhai_run import RUN_FILE, ShuhaiRun, is_power_of_two, of_channel
-from accelperf.memory.shuhai_text import Direction, Transcript
+from accelperf.memory.shuhai_transcript import Direction, Transcript
 
 _NAMES = {"burst_bytes": "memBurstSize", "stride_bytes": "strideLength", "working_set_bytes": "workGroupSize"}
 ALL_CHANNELS = 0xFFFFFFFF

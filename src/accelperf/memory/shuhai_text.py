@@ -8,19 +8,15 @@ status lines a second until all enabled channels are done, one speed a channel a
 
 from __future__ import annotations
 
-import math
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
 from accelperf.errors import InputError
 from accelperf.memory.shuhai_program import CHANNELS
+from accelperf.memory.shuhai_transcript import PRINTED_COUNTS, Direction, Line, Speed, Transcript
 from accelperf.memory.text_stream import Cycles, compact, parse_numbers, read_blocks
-
-Direction = Literal["read", "write"]
 
 _DIRECTIONS: dict[bytes, Direction] = {b"wr": "write", b"rd": "read"}
 _STOP = "。".encode()
@@ -32,106 +28,16 @@ _SPEED = re.compile(rb"The chennel (\d{1,2}), (wr|rd)_speed: (\d+(?:\.\d+)?(?:e[
 _COUNTS = re.compile(rb"(?:  [0-9a-f]{1,8})+ *")
 _MORE_COUNTS = {10: re.compile(rb"[0-9 \n]*+"), 16: re.compile(rb"[0-9a-f \n]*+")}
 _ENABLES = re.compile(rb"[01]{32}")
-_NUMBER = re.compile(rb"\d+")
+_NUMBER = re.compile(rb"\d{1,24}")
 _CONFIG = re.compile(rb"open (\S+) (succeed|failed)\b.*")
-_GLUED = re.compile(rb"(\d+)(endWr status: .*|open \S+ (?:succeed|failed)\b.*)")
+_GLUED = re.compile(rb"(\d{1,24})(endWr status: .*|open \S+ (?:succeed|failed)\b.*)")
 _COMMAND = re.compile(rb"(?:^|[\s/])test-(?:hbm|ddr)(?: .*)?$")
 _FIRST_LINE = b"memory manager init"
 _KEYWORDS = (b"endWr status: 0x", b"endRd status: 0x", b"The chennel ")
 
 
-@dataclass(frozen=True)
-class Line:
-    """A piece of text and the number of its line."""
-
-    text: str
-    line: int
-
-
-@dataclass(frozen=True)
-class Speed:
-    """One printed speed [GB/s] of one channel and direction."""
-
-    channel: int
-    direction: Direction
-    gbps: float
-    line: int
-
-
-@dataclass
-class Transcript:
-    """Everything that a capture of Shuhai's output holds.
-
-    Attributes
-    ----------
-    path : Path
-        The file.
-    has_start : bool
-        Whether the output's beginning is there, so that an option without echo was not given.
-    enables : list of Line
-        Echoes of the enables, 32 binary digits each.
-    numbers : list of Line
-        Echoed numbers that end their line.
-    glued : Line or None
-        Echoed number that runs into the following text.
-    config : Line or None
-        Name of the configuration file that was opened, and whether it could be: `config_opened`.
-    command : Line or None
-        Command line, where a terminal capture shows it.
-    status_pairs : int
-        Complete pairs of status lines.
-    end_write, end_read : int or None
-        Last status: finished channels, one bit a channel.
-    status_line : int or None
-        Line of the last status.
-    speeds : list of Speed
-        The printed speeds.
-    counts : ndarray of int or None, shape [counts]
-        Latency counts [cycles], read in base `counts_base`.
-    counts_base : {10, 16}
-        16 where no speed came before, since the program then still prints hexadecimal numbers.
-    counts_line : int or None
-        Line of the first counts.
-    truncated : Line or None
-        A last line that breaks off.
-    breaks_off_in_counts : bool
-        Whether the last line holds counts and lacks its line feed. With fewer than 100 counts the
-        last one may lack digits, and is left out.
-    other : list of Line
-        Up to ten lines after the first status that the program does not print.
-    other_lines : int
-        How many there are.
-    lines : int
-        Lines of the file.
-    """
-
-    path: Path
-    has_start: bool = False
-    enables: list[Line] = field(default_factory=list)
-    numbers: list[Line] = field(default_factory=list)
-    glued: Line | None = None
-    config: Line | None = None
-    config_opened: bool = False
-    command: Line | None = None
-    status_pairs: int = 0
-    end_write: int | None = None
-    end_read: int | None = None
-    status_line: int | None = None
-    speeds: list[Speed] = field(default_factory=list)
-    counts: Cycles | None = None
-    counts_base: Literal[10, 16] = 10
-    counts_line: int | None = None
-    truncated: Line | None = None
-    breaks_off_in_counts: bool = False
-    other: list[Line] = field(default_factory=list)
-    other_lines: int = 0
-    lines: int = 0
-
-
 MOST_OTHER_LINES = 10
-
-PRINTED_COUNTS = 100
-"""Latency counts that the program prints."""
+"""Lines of other origin that are kept for a message."""
 
 
 def read_transcript(path: Path) -> Transcript:
@@ -250,7 +156,9 @@ class _Reader:
             found.has_start = True
         else:
             return False
-        found.has_start |= bool(found.enables or found.numbers or found.glued or found.config)
+        found.has_start |= bool(
+            found.enables or found.numbers or found.glued or found.config or found.command
+        )
         return True
 
     def _status(self, match: re.Match[bytes], line: int) -> None:
@@ -310,8 +218,3 @@ class _Reader:
 
 def _readable(text: bytes) -> str:
     return repr(text[:60].decode(errors="replace"))
-
-
-def is_speed(gbps: float) -> bool:
-    """Return whether a printed speed is a number above zero."""
-    return math.isfinite(gbps) and gbps > 0

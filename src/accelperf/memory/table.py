@@ -130,7 +130,8 @@ def memory_table(rows: Iterable[MemoryRow]) -> pd.DataFrame:
         for row in rows
     ]
     table = pd.DataFrame(records, columns=list(MEMORY_COLUMNS))
-    return table.astype({name: str(column.dtype) for name, column in MEMORY_SCHEMA.columns.items()})
+    types = {name: str(column.dtype) for name, column in MEMORY_SCHEMA.columns.items()}
+    return table.astype({name: "str" if kind.startswith("str") else kind for name, kind in types.items()})
 
 
 def read_memory(path: Path) -> pd.DataFrame:

@@ -41,6 +41,7 @@ def run(logs: Path, output: Path, report: Path) -> None:
     """
     read = read_logs(logs)
     check_distinct([log for log, _ in read])
+    check_no_copies(read, logs)
     account: dict[str, Any] = total_report([file_report for _, file_report in read])
     for entry, (log, _) in zip(account["files"], read, strict=True):
         entry["notes"] = [f"line {note.line}: {note.flag}: {note.message}" for note in log.notes]
@@ -60,7 +61,6 @@ def read_logs(folder: Path) -> list[tuple[ShuhaiLog, ReadReport]]:
     if not files:
         raise InputError("a folder with at least one Shuhai log", "none", file=folder)
     runs: dict[Path, ShuhaiRun] = {}
-    contents: dict[tuple[Path, str], Path] = {}
     read = []
     for path in files:
         sidecar = find_run(path.parent, folder)
@@ -69,13 +69,11 @@ def read_logs(folder: Path) -> list[tuple[ShuhaiLog, ReadReport]]:
         if sidecar not in runs:
             runs[sidecar] = read_model(sidecar, ShuhaiRun)
         log = read_run(path, runs[sidecar])
-        md5 = file_md5(path)
-        same = contents.setdefault((sidecar, md5), path)
-        if same is not path and log.format != "config":
-            raise InputError(f"a log that is not a copy of {same}", "the same content", file=path, line=1)
         skipped = Counter(row.unusable for row in log.rows if row.unusable is not None)
         kept = len(log.rows) - skipped.total()
-        read.append((log, ReadReport(path.as_posix(), md5, log.format, len(log.rows), kept, skipped)))
+        read.append(
+            (log, ReadReport(path.as_posix(), file_md5(path), log.format, len(log.rows), kept, skipped))
+        )
     return read
 
 
@@ -120,3 +118,20 @@ def check_distinct(logs: list[ShuhaiLog]) -> None:
                     file=row.source_file,
                     line=row.source_line,
                 )
+
+
+def check_no_copies(read: list[tuple[ShuhaiLog, ReadReport]], folder: Path) -> None:
+    """Check that no log is there twice under one ``run.yaml``, whatever it holds.
+
+    Raises
+    ------
+    InputError
+        Names the copy.
+    """
+    seen: dict[tuple[Path | None, str], Path] = {}
+    for log, report in read:
+        first = seen.setdefault((find_run(log.path.parent, folder), report.md5), log.path)
+        if first is not log.path and log.format != "config":
+            raise InputError(
+                f"a log that is not a copy of {first}", "the same content", file=log.path, line=1
+            )
