@@ -136,9 +136,9 @@ def unwrapped(counts: Counts, memory: str | None) -> Cycles:
 
 
 def slow_accesses(cycles: Counts) -> NDArray[np.bool_]:
-    """Return which accesses met a refresh, shape [accesses].
+    """Return which accesses met a refresh: bool, shape [accesses].
 
-    None where the median itself is above `REFRESH_SLOW_CYCLES`: then the limit says nothing.
+    Where the median itself is above `REFRESH_SLOW_CYCLES`, the limit says nothing and none is taken.
     """
     if not len(cycles) or float(np.median(cycles)) > REFRESH_SLOW_CYCLES:
         return np.zeros(len(cycles), dtype=bool)
