@@ -175,6 +175,28 @@ def test_efficiency_comes_from_the_memory_module(monkeypatch):
     assert sorted(seen) == [("large", True), ("small", True)]
 
 
+def test_a_pattern_that_follows_the_layer_gives_each_its_efficiency(monkeypatch):
+    from accelperf.memory import profiles
+    from accelperf.platforms import MemoryPattern
+
+    follows = MemoryPattern(
+        profile="u280/hbm", direction="read", burst_bytes="row", stride_bytes="row",
+        working_set_bytes=8192, policy="RGBCG", channels=1,
+    )  # fmt: skip
+    wide = table().assign(input_width=28, output_width=28, pad_left=1, pad_right=1)
+    wide.loc[wide["layer"] == "middle", ["input_width", "output_width"]] = 56
+    platforms = {name: p.model_copy(update={"data_width_bits": 16}) for name, p in PLATFORMS.items()}
+    platforms["large"] = platforms["large"].model_copy(update={"memory_efficiency": follows})
+    monkeypatch.setattr(
+        "accelperf.features.layer_efficiency",
+        lambda platform, memory, row_bytes: profiles.Efficiency(row_bytes / 1000, 1.0),
+    )
+    matrix = build_features(wide, platforms, pd.DataFrame(), origins=["measured", "simulated"]).table
+    expected = np.where(matrix["accelerator"] == "large", matrix["input_width"] * 2 / 1000, 0.5)
+    assert matrix["memory_efficiency"].tolist() == expected.tolist()
+    assert matrix["memory_efficiency"].nunique() == 3
+
+
 def test_written_features_read_back_and_are_the_same_bytes(features, tmp_path):
     first, second = tmp_path / "a" / "features.csv", tmp_path / "features.csv"
     write_features(features, first)

@@ -7,9 +7,11 @@ complete its geometry, and carry what the analytic model needs beside them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,9 +29,9 @@ from accelperf.layers import (
     validate_table,
     write_table,
 )
-from accelperf.memory.profiles import platform_efficiency
+from accelperf.memory.profiles import layer_efficiency, platform_efficiency
 from accelperf.parameters import BY_NAME, LAYER_PARAMETERS, PARAMETER_NAMES, PARAMETERS, Parameter
-from accelperf.platforms import Platform, get_platform
+from accelperf.platforms import MemoryPattern, Platform, get_platform
 
 _IDENTITY = ("accelerator", "network", "layer", "position", "is_first", "is_last")
 _BESIDES = ("stride_height", "stride_width", "pad_top", "pad_bottom", "pad_left", "pad_right", "groups")
@@ -212,12 +214,12 @@ def build_features(
             f"none among {len(layers)}",
         )
     _check_sizes(kept)
-    columns = {}
-    for name, first in kept.drop_duplicates("accelerator").set_index("accelerator").iterrows():
-        where = {"file": first["source_file"], "line": int(first["source_line"])}
-        columns[name] = _platform_columns(get_platform(dict(platforms), str(name), **where), memory)
-    table = kept.join(pd.DataFrame.from_dict(columns, orient="index"), on="accelerator")
-    return FeatureMatrix(table[list(FEATURE_COLUMNS)])
+    parts = []
+    for name, rows in kept.groupby("accelerator", sort=False):
+        where = {"file": rows["source_file"].iloc[0], "line": int(rows["source_line"].iloc[0])}
+        platform = get_platform(dict(platforms), str(name), **where)
+        parts.append(rows.assign(**_platform_columns(platform, memory, rows)))
+    return FeatureMatrix(pd.concat(parts, ignore_index=True)[list(FEATURE_COLUMNS)])
 
 
 def network_features(
@@ -260,7 +262,7 @@ def network_features(
         is_last=(table.index == end).astype(int),
         origin="estimated",
         latency_ms=np.nan,
-        **_platform_columns(platform, memory),
+        **_platform_columns(platform, memory, table),
     )
     return FeatureMatrix(table[list(FEATURE_COLUMNS)], source=name)
 
@@ -343,16 +345,30 @@ def _check_sizes(table: pd.DataFrame) -> None:
             )
 
 
-def _platform_columns(platform: Platform, memory: pd.DataFrame | None) -> dict[str, int | float | str]:
-    """Return the columns that are the same for all layers on a platform."""
+def _platform_columns(
+    platform: Platform, memory: pd.DataFrame | None, layers: pd.DataFrame
+) -> dict[str, Any]:
+    """Return the columns that a platform adds to layers; all but the efficiency are constant."""
     return {
         "filter_parallelism": platform.filter_parallelism,
         "channel_parallelism": platform.channel_parallelism,
         "logic_clock_mhz": float(platform.logic_clock_mhz),
         "memory_clock_mhz": float(platform.memory_clock_mhz),
-        "memory_efficiency": float(platform_efficiency(platform, memory).value),
+        "memory_efficiency": _efficiency(platform, memory, layers["input_width"]),
         "transfer_width_bits": platform.transfer_width_bits,
         "data_width_bits": platform.data_width_bits,
         "memory_ports": platform.ports,
         "unrolled_loop": platform.unrolled_loop,
     }
+
+
+def _efficiency(platform: Platform, memory: pd.DataFrame | None, widths: pd.Series) -> pd.Series | float:
+    """Return the memory efficiency, of each layer where the platform's pattern follows the layer."""
+    pattern = platform.memory_efficiency
+    if not (isinstance(pattern, MemoryPattern) and pattern.follows_layer):
+        return platform_efficiency(platform, memory).value
+    found = {
+        width: layer_efficiency(platform, memory, math.ceil(width * platform.data_width_bits / 8)).value
+        for width in sorted(set(widths))
+    }
+    return widths.map(found).astype(float)

@@ -30,7 +30,8 @@ class MemoryPattern(StrictModel):
     direction : {"read", "write"}
         Direction of the transfers.
     burst_bytes, stride_bytes, working_set_bytes : int
-        Access pattern [bytes], in Shuhai's terms B, S and W.
+        Access pattern [bytes], in Shuhai's terms B, S and W. Burst and stride may be ``row``: then
+        they are a row of the layer's own input, and each layer has an efficiency of its own.
     policy : str
         Address mapping policy of the memory controller.
     channels : int
@@ -39,11 +40,23 @@ class MemoryPattern(StrictModel):
 
     profile: str
     direction: Literal["read", "write"]
-    burst_bytes: Count
-    stride_bytes: Count
+    burst_bytes: Count | Literal["row"]
+    stride_bytes: Count | Literal["row"]
     working_set_bytes: Count
     policy: str
     channels: Count
+
+    @property
+    def follows_layer(self) -> bool:
+        """Whether the pattern depends on the layer's row length."""
+        return "row" in (self.burst_bytes, self.stride_bytes)
+
+    def of_row(self, row_bytes: int) -> MemoryPattern:
+        """Return the pattern of a layer whose input rows have that many bytes."""
+        lengths = {
+            name: row_bytes for name in ("burst_bytes", "stride_bytes") if getattr(self, name) == "row"
+        }
+        return self.model_copy(update=lengths)
 
 
 class Platform(StrictModel):

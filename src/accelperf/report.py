@@ -225,7 +225,7 @@ def statistics_markdown(features: FeatureMatrix) -> str:
 
 def platforms_markdown(platforms: Sequence[Platform], features: FeatureMatrix) -> str:
     """Return the platforms with the memory efficiency that was used (paper's Table 4)."""
-    efficiency = features.table.groupby("accelerator")["memory_efficiency"].first()
+    efficiency = features.table.groupby("accelerator")["memory_efficiency"].agg(["min", "max"])
     rows = []
     for platform in platforms:
         pattern = platform.memory_efficiency
@@ -239,7 +239,7 @@ def platforms_markdown(platforms: Sequence[Platform], features: FeatureMatrix) -
                 f"{platform.memory_clock_mhz:g}",
                 f"{platform.ports} x {platform.transfer_width_bits}",
                 f"{platform.memory_peak_gbps:.4g}",
-                f"{100 * efficiency[platform.name]:.1f} %{where}",
+                f"{_range(*efficiency.loc[platform.name])}{where}",
                 str(platform.data_width_bits),
             ]
         )
@@ -256,6 +256,10 @@ def platforms_markdown(platforms: Sequence[Platform], features: FeatureMatrix) -
     ]
     notes = "".join(f"\n* `{p.name}`: {p.source or 'no source stated'}" for p in platforms)
     return markdown_table(rows, header) + notes + "\n"
+
+
+def _range(low: float, high: float) -> str:
+    return _percent(low) if low == high else f"{100 * low:.1f} to {_percent(high)}"
 
 
 def by_accelerator_markdown(results: Sequence[Result], scheme: str) -> str:

@@ -448,7 +448,7 @@ def _list_points(config: DictConfig) -> list[list[str]] | None:
 
 
 def _axes(points: Sequence[Sequence[str]]) -> list[str]:
-    """Return the keys in which points differ; of a single point all that reach the estimator."""
+    """Return the keys in which points differ; of a single point its hyperparameters."""
     values: dict[str, set[str]] = {}
     for point in points:
         for text in point:
@@ -456,7 +456,7 @@ def _axes(points: Sequence[Sequence[str]]) -> list[str]:
             values.setdefault(name, set()).add(value)
     if len(points) > 1:
         return [name for name, seen in values.items() if len(seen) > 1]
-    return [name for name in values if name.startswith(("model.", "evaluation"))]
+    return [name for name in values if name.startswith("model.")]
 
 
 def _number(text: str) -> float | str:
@@ -570,7 +570,7 @@ def _log_best(sweep: Sweep, best: Trial) -> None:
 
 def _print_sweep(sweep: Sweep, trials: Sequence[Trial]) -> None:
     """Print the best points: error, and the hyperparameters in which they differ."""
-    from accelperf.trials import trials_table
+    from accelperf.trials import TRIALS, trials_table
 
     if not trials:
         return
@@ -579,12 +579,12 @@ def _print_sweep(sweep: Sweep, trials: Sequence[Trial]) -> None:
     varying = [name for name in ("estimator", "scheme", *names) if table[name].nunique(dropna=False) > 1]
     estimators = " and ".join(dict.fromkeys(trial.estimator for trial in trials))
     count = f"{len(trials)} point" + ("s, best first" if len(trials) > 1 else "")
-    print(f"{estimators}{sweep.data.label}: {count}")
+    print(f"{estimators}{sweep.data.label}: {count}", flush=True)
     shown = table.loc[table["status"] == "finished"].head(_ROWS_SHOWN)
     if not shown.empty:
         columns = [name for name in ("mae_ms", "mape", "within_10pct") if name in shown] + varying
         print(shown[columns].to_string(index=False, float_format=lambda value: f"{value:.4g}"))
-    print(f"table: {sweep.folder / 'trials.csv'}")
+    print(f"table: {sweep.folder / TRIALS}", flush=True)
 
 
 # ------------------------------------------------------------------------------------ publication

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.interpolate import RegularGridInterpolator
 
 from accelperf.errors import InputError
-from accelperf.memory.profiles import lookup, platform_efficiency
+from accelperf.memory.profiles import layer_efficiency, lookup, platform_efficiency
 from accelperf.memory.table import MemoryRow, memory_table
 from accelperf.platforms import MemoryPattern, Platform
 from tests.memory.test_corrections import row
@@ -40,7 +40,9 @@ def measured(burst: int, stride: int, working_set: int, efficiency: float, **cha
 GRID = memory_table(measured(*point, surface(*point)) for point in itertools.product(BURSTS, STRIDES, SETS))
 
 
-def pattern(burst: int = 64, stride: int = 1024, working_set: int = 8192, **changes: Any) -> MemoryPattern:
+def pattern(
+    burst: int | str = 64, stride: int | str = 1024, working_set: int = 8192, **changes: Any
+) -> MemoryPattern:
     content = {"profile": "u280/hbm", "direction": "read", "policy": "RGBCG", "channels": 1}
     sizes = {"burst_bytes": burst, "stride_bytes": stride, "working_set_bytes": working_set}
     return MemoryPattern(**(content | sizes | changes))
@@ -209,3 +211,36 @@ class TestPlatform:
         table = pd.concat([GRID, memory_table([measured(512, 512, 8192, 0.9, peak_gbps=19.2)])])
         with pytest.raises(InputError, match=r"one peak a channel in .*, got 14.4, 19.2"):
             lookup(table, pattern())
+
+
+class TestRowOfTheLayer:
+    """Patterns whose burst is a row of the layer's input."""
+
+    @staticmethod
+    def platform() -> Platform:
+        return TestPlatform.platform(memory_efficiency=pattern(burst="row", stride=1024))
+
+    @pytest.mark.parametrize(
+        ("row_bytes", "burst"),
+        [(64, 64), (256, 256), (7, 32), (416, 256)],  # a word at least, the longest measured at most
+    )
+    def test_each_row_length_has_its_efficiency(self, row_bytes: int, burst: int) -> None:
+        found = layer_efficiency(self.platform(), GRID, row_bytes)
+        assert found.value == lookup(GRID, pattern(burst=burst)).value
+
+    def test_between_measured_bursts_it_is_interpolated(self) -> None:
+        found = layer_efficiency(self.platform(), GRID, 128)
+        expected = (surface(64, 1024, 8192) + surface(256, 1024, 8192)) / 2
+        assert found.value == pytest.approx(expected, rel=EXACT_ALGEBRA)
+
+    def test_rows_shorter_than_any_measured_burst_are_refused(self) -> None:
+        with pytest.raises(InputError, match=r"burst_bytes in the range measured in .*: 64 to 256, got 32"):
+            layer_efficiency(self.platform(), GRID[GRID["burst_bytes"] >= 64], 7)
+
+    def test_a_fixed_pattern_has_one_efficiency(self) -> None:
+        platform = TestPlatform.platform()
+        assert layer_efficiency(platform, GRID, 7) == platform_efficiency(platform, GRID)
+
+    def test_without_a_layer_there_is_no_answer(self) -> None:
+        with pytest.raises(InputError, match="in bytes where there is no layer, got 'row'"):
+            platform_efficiency(self.platform(), GRID)

@@ -1,11 +1,13 @@
 """What a set of Shuhai logs says about a memory: throughputs, page states and refreshes.
 
 `analyse` takes logs that were read and returns everything as plain values; what the logs do not show
-is None or an empty tuple, never a guess. `accelperf.memory_report` prints and draws it.
+is None or empty, never a guess. `accelperf.memory_report` prints and draws it.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -35,16 +37,11 @@ from accelperf.memory.throughput import Throughput, throughput_of_rows, unused_r
 CHANNELS_PER_GROUP = 4
 """AXI channels of one mini-switch of the HBM (Shuhai, FCCM 2020)."""
 
-CHANNELS_PER_STACK = 16
-"""AXI channels of one of the two HBM stacks (Shuhai, FCCM 2020: an Alveo U280 with 32)."""
+GROUPS_PER_STACK = 4
+"""Mini-switches of one of the two HBM stacks of an Alveo U280 (Shuhai, FCCM 2020)."""
 
 UNVALIDATED = "unvalidated"
 """Word in the ``source`` of a ``run.yaml`` that says that nothing published confirms the run."""
-
-
-def profile_name(board: str, memory: str) -> str:
-    """Return ``board/memory``, the name of a memory profile; without a ``run.yaml`` it is not known."""
-    return f"{board}/{memory}" if board else "unknown"
 
 
 @dataclass(frozen=True)
@@ -61,8 +58,8 @@ class RunLog:
 
 
 @dataclass(frozen=True)
-class Trace:
-    """A latency trace and what was found in it.
+class Way:
+    """The way from an engine to a memory: latencies on one way can be compared.
 
     Attributes
     ----------
@@ -72,7 +69,34 @@ class Trace:
         Engine.
     clock_mhz : float or None
         Clock of the engine [MHz].
-    burst_bytes, stride_bytes, working_set_bytes : int or None
+    burst_bytes : int or None
+        B [bytes].
+    """
+
+    board: str
+    memory: str
+    policy: str
+    switch: str
+    origin: str
+    channel: int | None
+    clock_mhz: float | None
+    burst_bytes: int | None
+
+    @property
+    def profile(self) -> str:
+        """``board/memory``; ``unknown`` without a ``run.yaml``."""
+        return f"{self.board}/{self.memory}" if self.board else "unknown"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A latency trace and what was found in it.
+
+    Attributes
+    ----------
+    way : Way
+        Where it was measured.
+    stride_bytes, working_set_bytes : int or None
         Pattern as it happened [bytes].
     cycles : ndarray of int64, shape [accesses]
         Latencies [cycles].
@@ -90,14 +114,7 @@ class Trace:
         ``file:line``.
     """
 
-    board: str
-    memory: str
-    policy: str
-    switch: str
-    origin: str
-    channel: int | None
-    clock_mhz: float | None
-    burst_bytes: int | None
+    way: Way
     stride_bytes: int | None
     working_set_bytes: int | None
     cycles: Cycles = field(repr=False)
@@ -109,9 +126,11 @@ class Trace:
     source: str
 
     @property
-    def profile(self) -> str:
-        """``board/memory``, or that it is not known."""
-        return profile_name(self.board, self.memory)
+    def refresh_interval_us(self) -> float | None:
+        """Time from one refresh to the next [us]; None where the trace or the clock does not say it."""
+        if self.refresh.interval_cycles is None or self.way.clock_mhz is None:
+            return None
+        return self.refresh.interval_cycles / self.way.clock_mhz
 
     def state_of_accesses(self) -> NDArray[np.str_]:
         """Return the state of each access, shape [accesses]: a page state, refresh or unknown."""
@@ -121,6 +140,10 @@ class Trace:
         names[slow_accesses(self.cycles)] = "refresh"
         return names
 
+    def levels_of(self, state: str | None) -> list[Level]:
+        """Return the levels of a state; of None, those whose state is not known."""
+        return [level for level, its in zip(self.levels, self.states, strict=True) if its == state]
+
 
 @dataclass(frozen=True)
 class IdleLatency:
@@ -128,11 +151,11 @@ class IdleLatency:
 
     Attributes
     ----------
-    board, memory, policy, switch, origin, channel, clock_mhz, burst_bytes
-        The way, as in `Trace`.
+    way : Way
+        The way.
     states : Mapping of str to Level
-        What was seen of `PAGE_STATES`; the level with the most accesses gives the cycles, all
-        together the number of accesses.
+        What was seen of `PAGE_STATES`: the cycles of the level with the most accesses, and the
+        accesses of all.
     other : tuple of Level
         Levels whose state is not known.
     unvalidated : bool
@@ -141,60 +164,45 @@ class IdleLatency:
         ``file:line`` of the traces.
     """
 
-    board: str
-    memory: str
-    policy: str
-    switch: str
-    origin: str
-    channel: int | None
-    clock_mhz: float | None
-    burst_bytes: int | None
+    way: Way
     states: Mapping[str, Level]
     other: tuple[Level, ...]
     unvalidated: bool
     sources: tuple[str, ...]
 
-    @property
-    def profile(self) -> str:
-        """``board/memory``, or that it is not known."""
-        return profile_name(self.board, self.memory)
-
     def nanoseconds(self, state: str) -> float | None:
-        """Return the latency of a state [ns], None where it was not seen or the clock is not known."""
-        level = self.states.get(state)
-        return None if level is None or self.clock_mhz is None else cycles_to_ns(level.cycles, self.clock_mhz)
+        """Return the latency of a state [ns]; None where it was not seen or the clock is not known."""
+        level, clock = self.states.get(state), self.way.clock_mhz
+        return None if level is None or clock is None else cycles_to_ns(level.cycles, clock)
 
 
 @dataclass(frozen=True)
 class AxiDistance:
-    """Page hits by AXI group on the way to one memory channel (Shuhai, FCCM 2020).
+    """Idle latency by the distance of the AXI channel from one memory channel, the switch being on.
 
     Attributes
     ----------
-    profile, policy, switch, origin : str
-        The memory.
-    clock_mhz : float or None
-        Clock of the engines [MHz].
-    hits : Mapping of int to Level
-        Page hit by AXI channel.
-    unvalidated : bool
-        Whether any trace is.
+    way : Way
+        The way, without a channel.
+    channels : Mapping of int to IdleLatency
+        Latencies by AXI channel; each has a page hit.
     """
 
-    profile: str
-    policy: str
-    switch: str
-    origin: str
-    clock_mhz: float | None
-    hits: Mapping[int, Level]
-    unvalidated: bool
+    way: Way
+    channels: Mapping[int, IdleLatency]
 
-    def groups(self) -> dict[int, int]:
-        """Return the page hit [cycles] by AXI group, the least of its channels."""
+    @property
+    def unvalidated(self) -> bool:
+        """Whether any of the latencies is."""
+        return any(idle.unvalidated for idle in self.channels.values())
+
+    def hit_by_group(self) -> dict[int, int]:
+        """Return the page hit by AXI group [cycles], the least of the group's channels."""
         found: dict[int, int] = {}
-        for channel, level in sorted(self.hits.items()):
+        for channel, idle in sorted(self.channels.items()):
             group = channel // CHANNELS_PER_GROUP
-            found[group] = min(level.cycles, found.get(group, level.cycles))
+            cycles = idle.states["hit"].cycles
+            found[group] = min(cycles, found.get(group, cycles))
         return found
 
     def jump(self) -> tuple[int, int, int] | None:
@@ -202,16 +210,14 @@ class AxiDistance:
 
         None where fewer than three groups were measured, or no step is twice the next greatest.
         """
-        groups = list(self.groups().items())
-        steps = [
-            (cycles - before, first, second)
-            for (first, before), (second, cycles) in zip(groups, groups[1:], strict=False)
-        ]
-        if len(steps) < 2:
+        steps = sorted(
+            (before - after, first, second)
+            for (first, before), (second, after) in itertools.pairwise(self.hit_by_group().items())
+        )
+        if len(steps) < 2 or steps[0][0] >= 0 or steps[0][0] > 2 * steps[1][0]:
             return None
-        steps.sort(key=lambda step: (-step[0], step[1]))
-        greatest, first, second = steps[0]
-        return (first, second, greatest) if greatest > 0 and greatest >= 2 * steps[1][0] else None
+        fall, first, second = steps[0]
+        return first, second, -fall
 
 
 @dataclass(frozen=True)
@@ -225,13 +231,13 @@ class MemoryAnalysis:
     unused : tuple of MemoryRow
         Throughput rows that say nothing about a pattern.
     traces : tuple of Trace
-        Latency traces.
+        Latency traces, by profile and channel.
     idle : tuple of IdleLatency
-        Idle latencies by memory and engine.
+        Idle latencies, by profile and channel.
     notes : tuple of (str, Note)
-        What is wrong or unknown in which file.
+        What is wrong or unknown, and in which file.
     sources : Mapping of str to tuple of str
-        What the ``run.yaml`` files say about where the logs come from, by board and memory.
+        What the ``run.yaml`` files say about where the logs come from, by profile.
     logs : int
         Files that hold a result.
     """
@@ -244,31 +250,27 @@ class MemoryAnalysis:
     sources: Mapping[str, tuple[str, ...]]
     logs: int
 
-    @property
-    def simulated(self) -> bool:
-        """Whether anything in it was not measured."""
-        return any(item.origin not in ("measured", "") for item in (*self.throughput, *self.traces))
+    def origins(self) -> set[str]:
+        """Return where the results come from; an empty name stands for what is not known."""
+        return {
+            *(point.origin for point in self.throughput),
+            *(row.origin for row in self.unused),
+            *(trace.way.origin for trace in self.traces),
+        }
 
     def profiles(self) -> list[str]:
-        """Return the names ``board/memory`` of all memories, sorted."""
-        return sorted({item.profile for item in (*self.throughput, *self.traces)})
+        """Return the memories ``board/memory`` with a result, sorted."""
+        return sorted(
+            {point.profile for point in self.throughput} | {trace.way.profile for trace in self.traces}
+        )
 
     def axi_distances(self) -> list[AxiDistance]:
-        """Return the page hits by AXI channel, where the switch is on and two channels or more were measured."""
-        ways: dict[tuple[Any, ...], list[IdleLatency]] = {}
+        """Return the latencies by AXI channel of the memories where two channels or more have a hit."""
+        found: dict[Way, dict[int, IdleLatency]] = {}
         for idle in self.idle:
-            if idle.channel is not None and "hit" in idle.states and idle.switch == "on":
-                key = (idle.profile, idle.policy, idle.switch, idle.origin, idle.clock_mhz, idle.burst_bytes)
-                ways.setdefault(key, []).append(idle)
-        return [
-            AxiDistance(
-                *key[:5],
-                hits={idle.channel: idle.states["hit"] for idle in found if idle.channel is not None},
-                unvalidated=any(idle.unvalidated for idle in found),
-            )
-            for key, found in ways.items()
-            if len({idle.channel for idle in found}) > 1
-        ]
+            if idle.way.channel is not None and idle.way.switch == "on" and "hit" in idle.states:
+                found.setdefault(replace(idle.way, channel=None), {})[idle.way.channel] = idle
+        return [AxiDistance(way, channels) for way, channels in found.items() if len(channels) > 1]
 
 
 def analyse(logs: Sequence[RunLog]) -> MemoryAnalysis:
@@ -291,12 +293,13 @@ def analyse(logs: Sequence[RunLog]) -> MemoryAnalysis:
     """
     results = [item for item in logs if item.log.rows or item.log.latency is not None]
     if not results:
-        raise InputError("a Shuhai log with a speed or a latency", f"none in {len(logs)} files")
+        names = ", ".join(item.log.path.as_posix() for item in logs[:3])
+        raise InputError("a Shuhai log with a speed or a latency", f"none ({names or 'no file'})")
     points = [
         point for item in results for point in throughput_of_rows(item.log.rows, unvalidated=item.unvalidated)
     ]
-    traces = sorted((trace for item in results if (trace := _trace(item)) is not None), key=_trace_order)
-    traces = sorted(_with_states(traces), key=_trace_order)
+    found = sorted((trace for item in results if (trace := _trace(item)) is not None), key=_trace_order)
+    traces = sorted(_with_states(found), key=_trace_order)
     sources: dict[str, dict[str, None]] = {}
     for item in results:
         if item.run is not None:
@@ -321,29 +324,32 @@ def _order(point: Throughput) -> tuple[Any, ...]:
 
 
 def _trace_order(trace: Trace) -> tuple[Any, ...]:
-    numbers = (trace.channel, trace.burst_bytes, trace.stride_bytes, trace.working_set_bytes)
+    way = trace.way
+    numbers = (way.channel, way.burst_bytes, trace.stride_bytes, trace.working_set_bytes)
     known = tuple(-1 if number is None else number for number in numbers)
-    return trace.profile, trace.policy, trace.switch, *known, len(trace.cycles), trace.source
+    return way.profile, way.policy, way.switch, *known, len(trace.cycles), trace.source
 
 
 def _trace(item: RunLog) -> Trace | None:
     latency, run = item.log.latency, item.run
     if latency is None or latency.cycles is None or not len(latency.cycles):
         return None
-    memory = None if run is None else run.memory
+    memory = "" if run is None else run.memory
     cycles = unwrapped(latency.cycles, memory)
     clock = None if run is None else run.engine_clock_mhz
     levels = find_levels(cycles[~slow_accesses(cycles)])
     hit = hit_level(levels, clock_mhz=clock, memory=memory, stride_bytes=latency.stride_bytes)
     return Trace(
-        board="" if run is None else run.board,
-        memory=memory or "",
-        policy="" if run is None else run.policy or "",
-        switch="" if run is None else run.switch or "",
-        origin="" if run is None else run.origin,
-        channel=latency.channel,
-        clock_mhz=clock,
-        burst_bytes=latency.burst_bytes,
+        way=Way(
+            board="" if run is None else run.board,
+            memory=memory,
+            policy="" if run is None else run.policy or "",
+            switch="" if run is None else run.switch or "",
+            origin="" if run is None else run.origin,
+            channel=latency.channel,
+            clock_mhz=clock,
+            burst_bytes=latency.burst_bytes,
+        ),
         stride_bytes=latency.stride_bytes,
         working_set_bytes=latency.working_set_bytes,
         cycles=cycles,
@@ -361,61 +367,51 @@ def _states(levels: Iterable[Level], hit: int | None, clock_mhz: float | None) -
 
 
 def _mean_cycles(log: ShuhaiLog) -> float | None:
-    channel = None if log.latency is None else log.latency.channel
+    """Return the mean latency that the speed of the latency channel stands for."""
     for row in log.rows:
-        usable = row.mode == "latency" and row.channel == channel and row.direction == "read"
+        if row.mode != "latency" or row.direction != "read" or "latency_stride" not in row.corrections:
+            continue
+        if not row.reported_gbps or not math.isfinite(row.reported_gbps) or row.burst_bytes is None:
+            return None
         # The speed was printed for the burst as given, which a wrapped burst no longer is.
-        if usable and row.reported_gbps and np.isfinite(row.reported_gbps) and row.burst_bytes:
-            if "burst_wrap" in row.corrections or not row.memory:
-                return None
+        if "burst_wrap" not in row.corrections:
             return mean_latency_cycles(row.memory, row.burst_bytes, row.reported_gbps)
     return None
 
 
-def _ways(traces: Iterable[Trace]) -> dict[tuple[Any, ...], list[Trace]]:
-    """Return traces by the way from the engine to the memory."""
-    ways: dict[tuple[Any, ...], list[Trace]] = {}
+def _by_way(traces: Iterable[Trace]) -> dict[Way, list[Trace]]:
+    ways: dict[Way, list[Trace]] = {}
     for trace in traces:
-        key = (
-            trace.board, trace.memory, trace.policy, trace.switch, trace.origin, trace.channel,
-            trace.clock_mhz, trace.burst_bytes,
-        )  # fmt: skip
-        ways.setdefault(key, []).append(trace)
+        ways.setdefault(trace.way, []).append(trace)
     return ways
 
 
 def _with_states(traces: Sequence[Trace]) -> list[Trace]:
-    """Name the levels of traces that do not show which is the hit, by one of the same way that does."""
+    """Name the levels of traces that do not show which is the hit by one of the same way that does."""
     named = []
-    for way in _ways(traces).values():
-        hits = [level for trace in way for level in _levels_of(trace, "hit")]
+    for way, its in _by_way(traces).items():
+        hits = [level for trace in its for level in trace.levels_of("hit")]
         hit = max(hits, key=lambda level: level.accesses).cycles if hits else None
-        for trace in way:
-            states = trace.states
-            if "hit" not in states:
-                states = _states(trace.levels, hit, trace.clock_mhz)
+        for trace in its:
+            states = trace.states if "hit" in trace.states else _states(trace.levels, hit, way.clock_mhz)
             named.append(replace(trace, states=states))
     return named
-
-
-def _levels_of(trace: Trace, state: str | None) -> list[Level]:
-    return [level for level, its in zip(trace.levels, trace.states, strict=True) if its == state]
 
 
 def _idle_latencies(traces: Sequence[Trace]) -> list[IdleLatency]:
     return [
         IdleLatency(
-            *key,
+            way=way,
             states={
                 state: _pooled(levels)
                 for state in PAGE_STATES
-                if (levels := [level for trace in way for level in _levels_of(trace, state)])
+                if (levels := [level for trace in its for level in trace.levels_of(state)])
             },
-            other=tuple(level for trace in way for level in _levels_of(trace, None)),
-            unvalidated=any(trace.unvalidated for trace in way),
-            sources=tuple(trace.source for trace in way),
+            other=tuple(level for trace in its for level in trace.levels_of(None)),
+            unvalidated=any(trace.unvalidated for trace in its),
+            sources=tuple(trace.source for trace in its),
         )
-        for key, way in _ways(traces).items()
+        for way, its in _by_way(traces).items()
     ]
 
 

@@ -94,6 +94,41 @@ def platform_efficiency(platform: Platform, memory: pd.DataFrame | None) -> Effi
     return lookup(memory, pattern, platform=platform)
 
 
+def layer_efficiency(platform: Platform, memory: pd.DataFrame | None, row_bytes: int) -> Efficiency:
+    """Return the memory efficiency that a layer has on a platform whose pattern follows the layer.
+
+    Parameters
+    ----------
+    platform : Platform
+        A platform whose burst or stride is ``row``.
+    memory : DataFrame or None
+        Memory table.
+    row_bytes : int
+        Length of a row of the layer's input [bytes]. A shorter one than a word of the memory port
+        still moves a word; a longer one than the longest measured burst is cut into such bursts.
+
+    Returns
+    -------
+    Efficiency
+        The efficiency with its source rows.
+
+    Raises
+    ------
+    InputError
+        As `platform_efficiency`, and if the row is shorter than the shortest measured burst.
+    """
+    pattern = platform.memory_efficiency
+    if not isinstance(pattern, MemoryPattern):
+        return platform_efficiency(platform, memory)
+    if memory is None:
+        raise InputError(f"a memory table for the profile {pattern.profile!r}", "none")
+    name = f"memory profile {pattern.profile!r} of {platform.name}"
+    rows = _only(_profile_rows(memory, pattern.profile, name), "direction", pattern.direction, name)
+    longest = int(_only(rows, "policy", pattern.policy, name)["burst_bytes"].max())
+    word = platform.transfer_width_bits // 8
+    return lookup(memory, pattern.of_row(min(max(row_bytes, word), longest)), platform=platform)
+
+
 def lookup(memory: pd.DataFrame, pattern: MemoryPattern, *, platform: Platform | None = None) -> Efficiency:
     """Return the efficiency of an access pattern.
 
@@ -119,6 +154,9 @@ def lookup(memory: pd.DataFrame, pattern: MemoryPattern, *, platform: Platform |
         range or between patterns that do not surround it, or the peaks differ.
     """
     name = f"memory profile {pattern.profile!r}" + ("" if platform is None else f" of {platform.name}")
+    burst, stride = pattern.burst_bytes, pattern.stride_bytes
+    if burst == "row" or stride == "row":
+        raise InputError(f"burst and stride of {name} in bytes where there is no layer", "'row'")
     rows = _profile_rows(memory, pattern.profile, name)
     rows = _only(rows, "direction", pattern.direction, name)
     rows = _only(rows, "policy", pattern.policy, name)
@@ -134,7 +172,7 @@ def lookup(memory: pd.DataFrame, pattern: MemoryPattern, *, platform: Platform |
         expected = f"{name} to have {pattern.channels} x {peaks[0]:g} = {peak:g} GB/s of peak"
         raise InputError(expected, got)
     points = _points(rows)
-    wanted = (pattern.burst_bytes, pattern.stride_bytes, pattern.working_set_bytes, pattern.channels)
+    wanted = (burst, stride, pattern.working_set_bytes, pattern.channels)
     if {point[3] for point in points} == {1}:
         wanted = (*wanted[:3], 1)
     value, sources = _interpolate(points, wanted, name)

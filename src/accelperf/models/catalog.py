@@ -16,6 +16,7 @@ from accelperf.models.base import Estimator, Predictor
 from accelperf.yaml_input import StrictModel
 
 _BASELINES = "accelperf.models.baselines"
+_TREES = "accelperf.models.trees"
 _GAUSSIAN_PROCESS = (
     "accelperf.models.gp_settings:GaussianProcessSettings",
     "accelperf.models.gp:GaussianProcess",
@@ -23,6 +24,8 @@ _GAUSSIAN_PROCESS = (
 _CLASSES: dict[str, tuple[str, str]] = {
     "standard": (f"{_BASELINES}:StandardSettings", f"{_BASELINES}:Standard"),
     "linear": (f"{_BASELINES}:LinearSettings", f"{_BASELINES}:Linear"),
+    "gtb": (f"{_TREES}:GtbSettings", f"{_TREES}:Gtb"),
+    "adaboost": (f"{_TREES}:AdaboostSettings", f"{_TREES}:Adaboost"),
     "xgboost": (f"{_BASELINES}:XgboostSettings", f"{_BASELINES}:Xgboost"),
     "gp_zero": _GAUSSIAN_PROCESS,
     "gp_analytic": _GAUSSIAN_PROCESS,
@@ -31,6 +34,7 @@ _CLASSES: dict[str, tuple[str, str]] = {
 _PREDICTORS: dict[str, str] = {
     "standard": "accelperf.models.predictors:StandardPredictor",
     "linear": "accelperf.models.predictors:LinearPredictor",
+    "tree_ensemble": "accelperf.models.tree_predictor:TreeEnsemblePredictor",
     "xgboost": "accelperf.models.baselines:XgboostPredictor",
     "gaussian_process": "accelperf.models.predictors:GaussianProcessPredictor",
 }
