@@ -43,6 +43,11 @@ Floats = NDArray[np.float64]
 
 LENGTHSCALE_START = 2.0
 """First guess of every lengthscale, in standard deviations of its column."""
+LENGTHSCALE_FLOOR = 0.01
+"""Least lengthscale, in standard deviations of its column.
+
+Shorter ones no longer describe a function but single values, and the rounding of squared distances
+then leaves no positive definite covariance."""
 LENGTHSCALE_PRIOR_SIGMA = 1.5
 """Spread of log lengthscale: within a factor of 20 of the median 2 on both sides with 95 %."""
 VARIANCE_PRIOR_SIGMA = 3.0
@@ -56,6 +61,8 @@ FOLD_GRADIENT_TOLERANCE = 1e-2
 
 With the curvature of a likelihood that determines its hyperparameters (1 nat or more) the loss is
 then within 1e-4 nats of its least value."""
+TURN_BACK = 1e10
+"""Loss where the covariance cannot be factorised: a line search comes back from there [nats]."""
 CURVATURE_STEP = 1e-4
 """Step of the differences of gradients that give the curvature at the optimum."""
 
@@ -91,7 +98,11 @@ def _build_part(name: str, columns: int, ard: bool) -> Any:
     lengthscales = np.full(columns, LENGTHSCALE_START) if ard else LENGTHSCALE_START
     kernel = classes[name](variance=1.0, lengthscales=lengthscales)
     kernel.variance.prior = _log_normal(1.0, VARIANCE_PRIOR_SIGMA)
-    kernel.lengthscales.prior = _log_normal(LENGTHSCALE_START, LENGTHSCALE_PRIOR_SIGMA)
+    kernel.lengthscales = gpflow.Parameter(
+        kernel.lengthscales,
+        transform=gpflow.utilities.positive(LENGTHSCALE_FLOOR),
+        prior=_log_normal(LENGTHSCALE_START, LENGTHSCALE_PRIOR_SIGMA),
+    )
     return kernel
 
 
@@ -158,9 +169,12 @@ class _Likelihood:
         try:
             loss, gradients = self._evaluate()
         except tf.errors.InvalidArgumentError:
-            # The Cholesky factorisation failed: far off, where a line search must turn back.
-            return np.inf, np.zeros_like(values)
-        return float(loss), np.concatenate([gradient.numpy().ravel() for gradient in gradients])
+            return TURN_BACK, np.zeros_like(values)
+        gradient = np.concatenate([part.numpy().ravel() for part in gradients])
+        # TensorFlow reports a failed factorisation by an exception, or fills it with NaN.
+        if not (np.isfinite(loss) and np.all(np.isfinite(gradient))):
+            return TURN_BACK, np.zeros_like(values)
+        return float(loss), gradient
 
     def curvature(self, values: Floats) -> Floats:
         """Return the inverse of the Hessian of the loss, made positive definite.
@@ -315,7 +329,7 @@ class GaussianProcess(Estimator):
                 options={"maxiter": steps, "gtol": FOLD_GRADIENT_TOLERANCE, "hess_inv0": curvature},
             ).x
         loss, _ = likelihood(values)
-        if not np.isfinite(loss):
+        if loss >= TURN_BACK:
             raise FitError(
                 f"training diverged: kernel {self.settings.kernel}, mean {self.settings.mean}, "
                 f"{self.settings.optimizer} with learning rate {self.settings.learning_rate:g}"
@@ -327,7 +341,7 @@ class GaussianProcess(Estimator):
         optimizer = tf_keras.optimizers.Adam(learning_rate=self.settings.learning_rate)
         for _ in range(steps):
             loss, gradient = likelihood(variable.numpy())
-            if not np.isfinite(loss):
+            if loss >= TURN_BACK:
                 break
             optimizer.apply_gradients([(tf.constant(gradient), variable)])
         values: Floats = variable.numpy()
