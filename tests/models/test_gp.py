@@ -114,7 +114,8 @@ def test_hard_data(features: FeatureMatrix, key: str) -> None:
     one_accelerator = features.take(np.arange(0, 40, 2))
     exact = create("standard", {}).fit(features).predict(features).median_ms
     # Without structure the likelihood asks for ever shorter lengthscales.
-    shuffled = with_latency(doubled, np.repeat(np.random.default_rng(0).uniform(0.01, 9, 20), 2))
+    random = with_latency(features, np.random.default_rng(0).uniform(0.01, 9, len(features)))
+    shuffled = random.take(np.repeat(np.arange(20), 2))
     for rows in (doubled, one_accelerator, shuffled, with_latency(features, exact)):
         estimator = create(key, {"mean": mean, "restarts": 0, "kernel": "rbf", "steps": 60})
         folds = [Fold("a", np.arange(4, len(rows)), np.arange(4))]
