@@ -87,6 +87,11 @@ def test_an_unusable_store_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, t
         open_store(tmp_path)
 
 
+def test_an_error_shows_no_password() -> None:
+    shown = tracking._without_password("https://me:secret@server.example:5000/path (no answer)")
+    assert shown == "https://***@server.example:5000/path (no answer)"
+
+
 def test_an_old_store_is_mentioned(
     tmp_path: Path, project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

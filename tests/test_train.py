@@ -26,7 +26,8 @@ from accelperf.evaluation.cross_validation import Evaluation, evaluate
 from accelperf.evaluation.splits import SCHEMES
 from accelperf.features import FeatureMatrix, read_features, write_features
 from accelperf.layers import file_md5
-from accelperf.models.catalog import ESTIMATORS, create
+from accelperf.models.catalog import create
+from accelperf.settings import configured
 from accelperf.tracking import EXPERIMENT, open_store
 from tests.conftest import ROOT
 
@@ -45,7 +46,7 @@ ROWS = 12
 SAME_NUMBER = 1e-12
 """Relative: one number written and read again, or summed in another order."""
 
-KNOWN = known(ESTIMATORS)
+KNOWN = known(configured(ROOT, "model"))
 BETA = "conf/model/linear.yaml, one of alpha, got 'beta'"
 
 PARAMS = """\

@@ -17,3 +17,6 @@ FLOAT32 = 1e-5
 
 PUBLISHED_6_DIGITS = 5e-7
 """Absolute [ms]: a figure stated with six decimals."""
+
+LOCKSTEP = 1e-6
+"""Relative: one network trained in two ways whose rounding differs, for tens of steps."""

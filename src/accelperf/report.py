@@ -21,6 +21,7 @@ from accelperf.layers import write_table
 from accelperf.parameters import BY_NAME, PARAMETERS
 from accelperf.pictures import error_along_network, predicted_against_measured
 from accelperf.platforms import MemoryPattern, Platform, read_platforms
+from accelperf.trials import read_predictions
 from accelperf.yaml_input import read_mapping
 
 BASELINE = "standard"
@@ -105,7 +106,7 @@ def read_result(folder: Path, schemes: Iterable[str]) -> Result:
     metrics, predictions = {}, {}
     for scheme in schemes:
         metrics[scheme] = _read_json(folder / scheme / "metrics.json")
-        predictions[scheme] = pd.read_csv(folder / scheme / "predictions.csv", dtype={"fold": str})
+        predictions[scheme] = read_predictions(folder / scheme)
     return Result(folder.name, dict(best["settings"]), str(run["run_id"]), metrics, predictions)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import subprocess
 import tempfile
 import time
@@ -24,6 +25,8 @@ from typing import Any
 # Set before MLflow is imported: it reads them then.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("DO_NOT_TRACK", "true")
+# With a server MLflow prints two lines at the end of every run.
+os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 
 from filelock import FileLock
 from mlflow import MlflowClient
@@ -189,7 +192,8 @@ def open_store(root: Path) -> Store:
             client = MlflowClient(tracking_uri=uri)
             return Store(client, _experiment(client, uri, home))
     except (MlflowException, OSError) as error:
-        raise InputError("an MLflow store that can be opened", f"{uri} ({one_line(error)})") from error
+        got = _without_password(f"{uri} ({one_line(error)})")
+        raise InputError("an MLflow store that can be opened", got) from None
 
 
 def attach_store(root: Path, experiment_id: str) -> Store:
@@ -238,6 +242,11 @@ def _mention_old_store(home: Path) -> None:
             f"{OLD_STORE}/ is a store that MLflow no longer reads; to keep its runs, convert it: "
             f"mlflow migrate-filestore --source {OLD_STORE} --target sqlite:///{DATABASE}"
         )
+
+
+def _without_password(text: str) -> str:
+    """Return a text with user and password taken out of the addresses in it."""
+    return re.sub(r"//[^/@\s]*@", "//***@", text)
 
 
 @contextmanager

@@ -3,8 +3,7 @@
 One configuration is one MLflow run and returns the scheme's mean absolute error in ms, so any
 Hydra sweeper can minimise it. A sweep (``-m``, or a prepared grid) is a parent run with one child a
 point; it ends in ``trials.csv`` and ``best.yaml``. With ``publish=true``, which the DVC stage sets,
-the best configuration is then evaluated under every scheme of ``params.yaml``, fitted to all rows,
-and written to ``results/KEY`` and ``models/KEY``.
+the best configuration is published (`accelperf.publication`).
 
 Points may run in other processes or on other machines (`hydra/launcher`): they find the parent run
 in a file in ``hydra.sweep.dir``, and leave their results there in a folder each. What is gathered
@@ -17,7 +16,6 @@ import json
 import math
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import chdir, contextmanager, suppress
@@ -44,12 +42,11 @@ from accelperf.settings import (
     configured,
     find_project_root,
     make_importable,
-    read_evaluation,
     read_settings,
 )
 
 if TYPE_CHECKING:
-    from accelperf.features import FeatureMatrix
+    from accelperf.publication import TrainingData
     from accelperf.tracking import Run, Store
     from accelperf.trials import Trial
 
@@ -58,9 +55,6 @@ EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 
 SWEEP_RECORD = "sweep.json"
-RESULTS_FOLDER = Path("results")
-MODELS_FOLDER = Path("models")
-METRICS_FOLDER = Path("reports/metrics")
 
 _BASIC_SWEEPER = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
 _BASIC_LAUNCHER = "hydra._internal.core_plugins.basic_launcher.BasicLauncher"
@@ -77,48 +71,6 @@ class PointFailed(Exception):  # noqa: N818 - named after what happened
 
 class _SweepRefused(BaseException):
     """Ends Hydra before any job: it turns every `Exception` of a callback into a warning."""
-
-
-@dataclass(frozen=True)
-class TrainingData:
-    """The rows that a run learns from.
-
-    Attributes
-    ----------
-    features : FeatureMatrix
-        The rows.
-    md5 : str
-        MD5 of their file.
-    """
-
-    features: FeatureMatrix
-    md5: str
-
-    @classmethod
-    def read(cls, path: Path) -> TrainingData:
-        """Read ``features.csv``."""
-        from accelperf.features import read_features
-        from accelperf.layers import file_md5
-
-        return cls(read_features(path), file_md5(path))
-
-    @property
-    def origin(self) -> str:
-        """Where the latencies come from: measured, simulated, estimated, or mixed."""
-        origins = sorted(set(self.features.table["origin"]))
-        return str(origins[0]) if len(origins) == 1 else "mixed"
-
-    @property
-    def simulated(self) -> bool:
-        """Whether any latency was simulated."""
-        return bool((self.features.table["origin"] == "simulated").any())
-
-    @property
-    def label(self) -> str:
-        """What names and messages carry after simulated results; empty after measured ones."""
-        if not self.simulated:
-            return ""
-        return " SIMULATED" if self.origin == "simulated" else " partly SIMULATED"
 
 
 @dataclass(frozen=True)
@@ -185,9 +137,6 @@ class _Session:
 _session = _Session()
 
 
-# ------------------------------------------------------------------------------- one configuration
-
-
 def task(config: DictConfig) -> float:
     """Evaluate one configuration.
 
@@ -206,6 +155,7 @@ def task(config: DictConfig) -> float:
     PointFailed
         In a sweep, if the point failed.
     """
+    from accelperf.publication import TrainingData
     from accelperf.tracking import attach_store, one_line, open_store
 
     context = HydraConfig.get()
@@ -230,7 +180,7 @@ def task(config: DictConfig) -> float:
         data = TrainingData.read(Path(config.features))
         _check_publication(config, [_estimator_key()])
         # A wrong hyperparameter is an error on the command line, not a failed run in the store.
-        _create(config)
+        _check_settings(config, _estimator_key())
         store = open_store(root)
         trial = _evaluate_point(config, folder, data, store, None)
     except Exception as error:
@@ -245,11 +195,11 @@ def _estimator_key() -> str:
     return str(HydraConfig.get().runtime.choices.model)
 
 
-def _create(config: DictConfig, key: str | None = None) -> Any:
-    """Return the estimator of a configuration, checked."""
-    from accelperf.models.catalog import create
+def _check_settings(config: DictConfig, key: str) -> None:
+    """Check the hyperparameters of a configuration without importing what trains."""
+    from accelperf.models.catalog import check_settings
 
-    return create(key or _estimator_key(), _settings(config))
+    check_settings(key, _settings(config))
 
 
 def _settings(config: DictConfig) -> dict[str, Any]:
@@ -263,6 +213,9 @@ def _evaluate_point(
     """Evaluate a configuration as an MLflow run, and write its record and predictions."""
     from accelperf.evaluation.cross_validation import evaluate
     from accelperf.layers import write_table
+    from accelperf.models.catalog import create
+    from accelperf.progress import FoldProgress
+    from accelperf.publication import check_finite, log_pictures
     from accelperf.tracking import one_line, run_tags
     from accelperf.trials import FAILED, FINISHED, PREDICTIONS, Trial, configuration_hash
 
@@ -271,7 +224,7 @@ def _evaluate_point(
     keep_twins = bool(config.evaluation.get("keep_twins", False))
     settings, refusal = _settings(config), None
     try:
-        estimator = _create(config)
+        estimator = create(key, settings)
         settings = estimator.settings.model_dump()
     except Exception as error:
         refusal = error
@@ -306,16 +259,19 @@ def _evaluate_point(
             if refusal is not None:
                 raise refusal
             alone = context.launcher._target_ == _BASIC_LAUNCHER
-            with _progress(f"{key} {scheme}{data.label}", sweep, record["number"], bar=alone) as progress:
+            title = f"{key} {scheme}{data.label}"
+            if sweep is not None:
+                title = f"{_place(sweep, record['number'])} {title}"
+            with FoldProgress(title, bar=alone) as progress:
                 evaluation = evaluate(
                     estimator, data.features, scheme, keep_twins=keep_twins, progress=progress
                 )
-            _check_finite(evaluation.metrics, scheme)
+            check_finite(evaluation.metrics, scheme)
             run.log_metrics(scheme, evaluation.metrics)
             write_table(evaluation.predictions, folder / PREDICTIONS)
             run.log_file(folder / PREDICTIONS, f"predictions/{scheme}")
             if sweep is None:
-                _log_pictures(run, evaluation.predictions, key, scheme, data)
+                log_pictures(run, evaluation.predictions, key, scheme, data)
     except Exception as error:
         trial = Trial(**record, status=FAILED, error=one_line(error), run_id=run_id)
         trial.write(folder)
@@ -331,12 +287,6 @@ def _evaluate_point(
     return trial
 
 
-def _progress(title: str, sweep: dict[str, Any] | None, number: int, *, bar: bool) -> Any:
-    from accelperf.progress import FoldProgress
-
-    return FoldProgress(f"{_place(sweep, number)} {title}" if sweep else title, bar=bar)
-
-
 def _place(sweep: dict[str, Any], number: int) -> str:
     total = sweep["points"]
     return f"[{number + 1}]" if total is None else f"[{number + 1}/{total}]"
@@ -348,34 +298,11 @@ def _describe_point(key: str, overrides: Sequence[str], axes: Sequence[str]) -> 
     return " ".join([key, *(text.removeprefix("model.") for text in shown)])
 
 
-def _check_finite(metrics: dict[str, float | int | str], scheme: str) -> None:
-    from accelperf.models.base import FitError
-
-    for name, value in metrics.items():
-        if not isinstance(value, str) and not math.isfinite(value):
-            raise FitError(f"{name} under {scheme} is {value}, not a finite number")
-
-
 def _log_configuration(run: Run, config: DictConfig, key: str, folder: Path) -> None:
     """Log the resolved configuration, as it would be typed into files."""
     path = folder / "config.yaml"
     path.write_text(f"# model: {key}\n" + OmegaConf.to_yaml(config, resolve=True), encoding="utf-8")
     run.log_file(path)
-
-
-def _log_pictures(run: Run, predictions: Any, key: str, scheme: str, data: TrainingData) -> None:
-    import tempfile
-
-    from accelperf.pictures import error_along_network, predicted_against_measured
-
-    with tempfile.TemporaryDirectory() as folder:
-        for draw in (predicted_against_measured, error_along_network):
-            path = Path(folder) / f"{scheme}_{draw.__name__}.png"
-            draw(predictions, path, title=f"{key}, {scheme}", simulated=data.simulated)
-            run.log_file(path, "pictures")
-
-
-# ------------------------------------------------------------------------------- start of a sweep
 
 
 class SweepStart(Callback):  # type: ignore[misc]
@@ -392,6 +319,7 @@ class SweepStart(Callback):  # type: ignore[misc]
 
 
 def _start_sweep(config: DictConfig) -> Sweep:
+    from accelperf.publication import TrainingData
     from accelperf.tracking import open_store, run_tags
 
     root = Path.cwd()
@@ -474,7 +402,7 @@ def _check_points(config: DictConfig, points: list[list[str]] | None) -> list[st
     unless no point of the estimator is left.
     """
     if points is None:
-        _create(config, str(config.hydra.runtime.choices.model))
+        _check_settings(config, str(config.hydra.runtime.choices.model))
         return [str(config.hydra.runtime.choices.model)]
     loader = GlobalHydra.instance().config_loader()
     refused: dict[str, InputError | None] = {}
@@ -485,7 +413,7 @@ def _check_points(config: DictConfig, points: list[list[str]] | None) -> list[st
         composed = loader.load_sweep_config(config, list(point))
         key = str(composed.hydra.runtime.choices.model)
         try:
-            _create(composed, key)
+            _check_settings(composed, key)
             refused[key] = None
         except InputError as error:
             if error.expected.startswith("a hyperparameter of"):
@@ -511,13 +439,19 @@ def _check_publication(config: DictConfig, estimators: Sequence[str]) -> None:
         )
 
 
-# --------------------------------------------------------------------------------- end of a sweep
-
-
 def _finish_sweep(sweep: Sweep) -> int:
     """Gather the points, write the tables, publish; return the exit status."""
+    from accelperf.publication import log_pictures, publish
     from accelperf.tracking import FAILED, FINISHED
-    from accelperf.trials import BEST, TRIALS, best_trial, read_trials, write_best, write_trials
+    from accelperf.trials import (
+        BEST,
+        TRIALS,
+        best_trial,
+        read_predictions,
+        read_trials,
+        write_best,
+        write_trials,
+    )
 
     sweep.store.close_children(sweep.name)
     found = read_trials(sweep.folder, sweep.name)
@@ -554,9 +488,7 @@ def _finish_sweep(sweep: Sweep) -> int:
         if sweep.publish:
             publish(best, folder, trials, sweep.data, run, sweep.parent)
         else:
-            from accelperf.trials import read_predictions
-
-            _log_pictures(run, read_predictions(folder), best.estimator, best.scheme, sweep.data)
+            log_pictures(run, read_predictions(folder), best.estimator, best.scheme, sweep.data)
     sweep.parent.end(FINISHED)
     return 0
 
@@ -585,121 +517,6 @@ def _print_sweep(sweep: Sweep, trials: Sequence[Trial]) -> None:
         columns = [name for name in ("mae_ms", "mape", "within_10pct") if name in shown] + varying
         print(shown[columns].to_string(index=False, float_format=lambda value: f"{value:.4g}"))
     print(f"table: {sweep.folder / TRIALS}", flush=True)
-
-
-# ------------------------------------------------------------------------------------ publication
-
-
-def publish(
-    best: Trial, folder: Path, trials: Sequence[Trial], data: TrainingData, run: Run, parent: Run | None
-) -> None:
-    """Evaluate the best configuration under every scheme, fit it to all rows, write both.
-
-    Parameters
-    ----------
-    best : Trial
-        The configuration, evaluated under the first scheme of ``params.yaml``.
-    folder : Path
-        Where its predictions are; that scheme is not computed again.
-    trials : sequence of Trial
-        All points of the sweep.
-    data : TrainingData
-        The rows.
-    run : Run
-        The MLflow run of the best configuration, which gets everything.
-    parent : Run, optional
-        The sweep's run, which gets the figures.
-
-    Notes
-    -----
-    Writes ``results/KEY/{trials.csv, best.yaml, mlflow.json}``,
-    ``results/KEY/SCHEME/{metrics.json, predictions.csv}``, ``reports/metrics/KEY.json`` and
-    ``models/KEY``, after everything was computed; earlier files stay if anything fails.
-    """
-    from accelperf.bundle import save_bundle
-    from accelperf.evaluation.cross_validation import evaluate
-    from accelperf.layers import write_table
-    from accelperf.models.catalog import create
-    from accelperf.trials import BEST, PREDICTIONS, TRIALS, read_predictions, write_best, write_trials
-
-    key = best.estimator
-    estimator = create(key, best.settings)
-    metrics: dict[str, dict[str, Any]] = {}
-    with _staging(RESULTS_FOLDER / key) as results, _staging(MODELS_FOLDER / key) as model:
-        for scheme in read_settings(Path()).schemes:
-            target = results / scheme / PREDICTIONS
-            target.parent.mkdir()
-            if scheme == best.scheme:
-                metrics[scheme] = dict(best.metrics)
-                shutil.copyfile(folder / PREDICTIONS, target)
-            else:
-                keep_twins = read_evaluation(Path(), scheme).keep_twins
-                with _progress(f"{key} {scheme}{data.label}", None, 0, bar=True) as progress:
-                    evaluation = evaluate(
-                        estimator, data.features, scheme, keep_twins=keep_twins, progress=progress
-                    )
-                _check_finite(evaluation.metrics, scheme)
-                metrics[scheme] = evaluation.metrics
-                write_table(evaluation.predictions, target)
-                run.log_metrics(scheme, evaluation.metrics)
-                run.log_file(target, f"predictions/{scheme}")
-                if parent is not None:
-                    parent.log_metrics(scheme, evaluation.metrics)
-            _write_json(results / scheme / "metrics.json", metrics[scheme])
-            _log_pictures(run, read_predictions(target.parent), key, scheme, data)
-        write_trials(trials, results / TRIALS)
-        write_best(best, results / BEST)
-        _write_json(
-            results / "mlflow.json",
-            {"run_id": run.run_id, "sweep_run_id": None if parent is None else parent.run_id},
-        )
-        save_bundle(
-            estimator.fit(data.features),
-            model,
-            estimator=key,
-            settings=best.settings,
-            features=data.features,
-            features_md5=data.md5,
-            metrics=metrics,
-        )
-        run.log_folder(model, "bundle")
-    METRICS_FOLDER.mkdir(parents=True, exist_ok=True)
-    _write_json(METRICS_FOLDER / f"{key}.json", metrics)
-    for scheme, figures in metrics.items():
-        print(f"{key} {scheme}: {_figures(figures)}{data.label}")
-
-
-@contextmanager
-def _staging(target: Path) -> Iterator[Path]:
-    """Give a folder to write into, which takes the place of `target` if all goes well."""
-    staged = target.with_name(f"{target.name}.part")
-    shutil.rmtree(staged, ignore_errors=True)
-    staged.mkdir(parents=True)
-    try:
-        yield staged
-        if target.exists():
-            shutil.rmtree(target)
-        staged.replace(target)
-    finally:
-        shutil.rmtree(staged, ignore_errors=True)
-
-
-def _write_json(path: Path, content: Any) -> None:
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    temporary.replace(path)
-
-
-def _figures(metrics: Any) -> str:
-    text = f"MAE {metrics['mae_ms']:.4g} ms"
-    if "mape" in metrics:
-        text += f", MAPE {100 * metrics['mape']:.1f} %"
-    if "within_10pct" in metrics:
-        text += f", {100 * metrics['within_10pct']:.0f} % of rows within 10 %"
-    return text
-
-
-# ---------------------------------------------------------------------------------- command line
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -765,11 +582,13 @@ def _run(arguments: list[str]) -> int:
 
 def _finish_single(single: SingleRun) -> None:
     """Publish a configuration evaluated alone, and print the result."""
+    from accelperf.publication import figures_line, publish
+
     trial = single.trial
     if single.publish:
         publish(trial, single.folder, [trial], single.data, single.store.resume(trial.run_id), None)
     else:
-        figures = _figures(trial.metrics)
+        figures = figures_line(trial.metrics)
         print(f"{trial.estimator} {trial.scheme}: {figures}{single.data.label} (MLflow run {trial.run_id})")
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -89,6 +90,43 @@ def read_mapping(path: Path) -> tuple[dict[str, Any], dict[tuple[str, ...], int]
     return {str(key): value for key, value in data.items()}, lines
 
 
+@dataclass(frozen=True)
+class Problem:
+    """The first thing wrong in a mapping.
+
+    Attributes
+    ----------
+    path : tuple of str
+        Key path; empty where several keys together are wrong.
+    kind : {"unknown", "missing", "value"}
+        What is wrong with it.
+    message : str
+        What would be right, of a value.
+    got : str
+        The value, as text.
+    """
+
+    path: tuple[str, ...]
+    kind: Literal["unknown", "missing", "value"]
+    message: str
+    got: str
+
+
+def first_problem(error: ValidationError) -> Problem:
+    """Return the first thing that a validation found wrong, unknown keys before all others."""
+    # A misspelt key is both unknown and missing; the unknown one says more.
+    first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
+    kind: Literal["unknown", "missing", "value"] = "value"
+    if first["type"] == "extra_forbidden":
+        kind = "unknown"
+    elif first["type"] == "missing":
+        kind = "missing"
+    message = first["msg"].removeprefix("Value error, ")
+    message = (message[0].lower() + message[1:]).removeprefix("input should be ").removeprefix("should be ")
+    got = "a mapping" if isinstance(first["input"], dict) else repr(first["input"])
+    return Problem(tuple(str(part) for part in first["loc"]), kind, message, got)
+
+
 def parse_model(
     model: type[Model],
     data: dict[str, Any],
@@ -122,25 +160,20 @@ def parse_model(
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        path = tuple(str(part) for part in first["loc"])
+        problem = first_problem(error)
+        path = problem.path
         # Pydantic adds a part for the branch of a union; the longest known prefix is the key.
         line, key = None, ".".join(path)
         for length in range(len(path), 0, -1):
             if lines and path[:length] in lines:
                 line, key = lines[path[:length]], ".".join(path[:length])
                 break
-        if first["type"] == "extra_forbidden":
+        if problem.kind == "unknown":
             fields = ", ".join(model.model_fields) if len(path) == 1 else "a known key"
             raise InputError(f"one of {fields}", f"unknown key {key!r}", file=file, line=line) from None
-        if first["type"] == "missing":
+        if problem.kind == "missing":
             raise InputError(f"the key {'.'.join(path)!r}", "no such key", file=file, line=line) from None
-        message = first["msg"].removeprefix("Value error, ")
-        message = message[0].lower() + message[1:]
-        for prefix in ("input should be ", "should be "):
-            message = message.removeprefix(prefix)
-        got = "a mapping" if isinstance(first["input"], dict) else repr(first["input"])
-        raise InputError(f"{key}: {message}", got, file=file, line=line) from None
+        raise InputError(f"{key}: {problem.message}", problem.got, file=file, line=line) from None
 
 
 def read_model(path: Path, model: type[Model]) -> Model:

@@ -8,7 +8,6 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from accelperf.models.base import Prediction
 
@@ -17,7 +16,7 @@ Floats = NDArray[np.float64]
 
 def spearman(measured: Floats, predicted: Floats) -> float:
     """Return Spearman's rank correlation; NaN where either side is constant."""
-    ranks = rankdata(measured), rankdata(predicted)
+    ranks = [pd.Series(values).rank().to_numpy() for values in (measured, predicted)]
     if any(np.ptp(rank) == 0 for rank in ranks):
         return math.nan
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])

@@ -32,7 +32,7 @@ from accelperf.memory.latency_trace import (
 )
 from accelperf.memory.shuhai import Note, ShuhaiLog, ShuhaiRun
 from accelperf.memory.table import MemoryRow
-from accelperf.memory.throughput import Throughput, throughput_of_rows, unused_rows
+from accelperf.memory.throughput import Throughput, throughput_of_rows, unique_codes, unused_rows
 
 CHANNELS_PER_GROUP = 4
 """AXI channels of one mini-switch of the HBM (Shuhai, FCCM 2020)."""
@@ -108,6 +108,8 @@ class Trace:
         Accesses that met a refresh.
     mean_cycles : float or None
         Mean over all N accesses of the run, from the speed that it printed [cycles].
+    corrections, flags : tuple of str
+        Codes of `accelperf.memory.corrections` of its rows, and of the notes on its log.
     unvalidated : bool
         Whether the log says of itself that nothing published confirms it.
     source : str
@@ -122,6 +124,8 @@ class Trace:
     states: tuple[str | None, ...]
     refresh: Refresh
     mean_cycles: float | None
+    corrections: tuple[str, ...]
+    flags: tuple[str, ...]
     unvalidated: bool
     source: str
 
@@ -158,6 +162,8 @@ class IdleLatency:
         accesses of all.
     other : tuple of Level
         Levels whose state is not known.
+    corrections, flags : tuple of str
+        Codes of any of the traces.
     unvalidated : bool
         Whether any trace is.
     sources : tuple of str
@@ -167,6 +173,8 @@ class IdleLatency:
     way: Way
     states: Mapping[str, Level]
     other: tuple[Level, ...]
+    corrections: tuple[str, ...]
+    flags: tuple[str, ...]
     unvalidated: bool
     sources: tuple[str, ...]
 
@@ -229,7 +237,7 @@ class MemoryAnalysis:
     throughput : tuple of Throughput
         By profile, policy, direction, engines, burst, working set and stride.
     unused : tuple of MemoryRow
-        Throughput rows that say nothing about a pattern.
+        Rows that say nothing about the throughput of a pattern, without those of latency traces.
     traces : tuple of Trace
         Latency traces, by profile and channel.
     idle : tuple of IdleLatency
@@ -249,6 +257,13 @@ class MemoryAnalysis:
     notes: tuple[tuple[str, Note], ...]
     sources: Mapping[str, tuple[str, ...]]
     logs: int
+
+    def notes_by_kind(self) -> list[tuple[str, Note, int]]:
+        """Return the notes, those of one file with one flag together: file, the first, how many."""
+        kinds: dict[tuple[str, str], list[Note]] = {}
+        for file, note in self.notes:
+            kinds.setdefault((file, note.flag), []).append(note)
+        return [(file, notes[0], len(notes)) for (file, _), notes in kinds.items()]
 
     def origins(self) -> set[str]:
         """Return where the results come from; an empty name stands for what is not known."""
@@ -307,7 +322,7 @@ def analyse(logs: Sequence[RunLog]) -> MemoryAnalysis:
             stated[item.run.source or "no source stated"] = None
     return MemoryAnalysis(
         throughput=tuple(sorted(points, key=_order)),
-        unused=tuple(row for item in results for row in unused_rows(item.log.rows)),
+        unused=tuple(row for item in results for row in _unused(item)),
         traces=tuple(traces),
         idle=tuple(_idle_latencies(traces)),
         notes=tuple((item.log.path.as_posix(), note) for item in results for note in item.log.notes),
@@ -328,6 +343,12 @@ def _trace_order(trace: Trace) -> tuple[Any, ...]:
     numbers = (way.channel, way.burst_bytes, trace.stride_bytes, trace.working_set_bytes)
     known = tuple(-1 if number is None else number for number in numbers)
     return way.profile, way.policy, way.switch, *known, len(trace.cycles), trace.source
+
+
+def _unused(item: RunLog) -> list[MemoryRow]:
+    """Return the rows that neither throughputs nor the latencies of their log stand for."""
+    has_trace = item.log.latency is not None and item.log.latency.cycles is not None
+    return [row for row in unused_rows(item.log.rows) if not (has_trace and _is_latency_row(row))]
 
 
 def _trace(item: RunLog) -> Trace | None:
@@ -357,9 +378,22 @@ def _trace(item: RunLog) -> Trace | None:
         states=_states(levels, None if hit is None else hit.cycles, clock),
         refresh=find_refresh(cycles),
         mean_cycles=_mean_cycles(item.log),
+        corrections=unique_codes(
+            [*_of_channel(item.log), ["latency_stride"] if latency.stride_bytes else []]
+        ),
+        flags=tuple(dict.fromkeys(note.flag for note in item.log.notes)),
         unvalidated=item.unvalidated,
         source=f"{item.log.path.as_posix()}:{latency.source_line}",
     )
+
+
+def _of_channel(log: ShuhaiLog) -> list[tuple[str, ...]]:
+    return [row.corrections for row in log.rows if _is_latency_row(row)]
+
+
+def _is_latency_row(row: MemoryRow) -> bool:
+    """Return whether a row is that of the latency channel, which carries its stride's correction."""
+    return row.mode == "latency" and "latency_stride" in row.corrections
 
 
 def _states(levels: Iterable[Level], hit: int | None, clock_mhz: float | None) -> tuple[str | None, ...]:
@@ -369,12 +403,12 @@ def _states(levels: Iterable[Level], hit: int | None, clock_mhz: float | None) -
 def _mean_cycles(log: ShuhaiLog) -> float | None:
     """Return the mean latency that the speed of the latency channel stands for."""
     for row in log.rows:
-        if row.mode != "latency" or row.direction != "read" or "latency_stride" not in row.corrections:
+        if not _is_latency_row(row):
             continue
         if not row.reported_gbps or not math.isfinite(row.reported_gbps) or row.burst_bytes is None:
             return None
         # The speed was printed for the burst as given, which a wrapped burst no longer is.
-        if "burst_wrap" not in row.corrections:
+        if row.memory and "burst_wrap" not in row.corrections:
             return mean_latency_cycles(row.memory, row.burst_bytes, row.reported_gbps)
     return None
 
@@ -408,6 +442,8 @@ def _idle_latencies(traces: Sequence[Trace]) -> list[IdleLatency]:
                 if (levels := [level for trace in its for level in trace.levels_of(state)])
             },
             other=tuple(level for trace in its for level in trace.levels_of(None)),
+            corrections=unique_codes(trace.corrections for trace in its),
+            flags=unique_codes(trace.flags for trace in its),
             unvalidated=any(trace.unvalidated for trace in its),
             sources=tuple(trace.source for trace in its),
         )

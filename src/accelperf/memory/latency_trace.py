@@ -169,13 +169,16 @@ def find_levels(cycles: Counts) -> tuple[Level, ...]:
     Level(cycles=62, low=62, high=62, accesses=2)
     """
     values, counts = np.unique(np.asarray(cycles, dtype=np.int64), return_counts=True)
+    first = np.searchsorted(values, values - LEVEL_HALF_WIDTH_CYCLES)
+    last = np.searchsorted(values, values + LEVEL_HALF_WIDTH_CYCLES, side="right")
+    free = np.ones(len(values), dtype=bool)
     levels = []
-    while len(values):
-        mode = int(values[np.argmax(counts)])
-        near = np.abs(values - mode) <= LEVEL_HALF_WIDTH_CYCLES
-        inside = values[near]
-        levels.append(Level(mode, int(inside[0]), int(inside[-1]), int(counts[near].sum())))
-        values, counts = values[~near], counts[~near]
+    for index in np.lexsort((values, -counts)):
+        if free[index]:
+            inside = first[index] + np.flatnonzero(free[first[index] : last[index]])
+            free[inside] = False
+            low, high = int(values[inside[0]]), int(values[inside[-1]])
+            levels.append(Level(int(values[index]), low, high, int(counts[inside].sum())))
     return tuple(sorted(levels, key=lambda level: level.cycles))
 
 

@@ -103,8 +103,8 @@ def throughput_of_rows(rows: Iterable[MemoryRow], *, unvalidated: bool = False) 
 
 
 def unused_rows(rows: Iterable[MemoryRow]) -> list[MemoryRow]:
-    """Return the throughput rows that say nothing about a pattern; their flags say why."""
-    return [row for row in rows if row.mode == "throughput" and not _is_used(row)]
+    """Return the rows that say nothing about the throughput of a pattern; their flags say why."""
+    return [row for row in rows if not _is_used(row)]
 
 
 def _is_used(row: MemoryRow) -> bool:
@@ -136,15 +136,16 @@ def _throughput(rows: Sequence[MemoryRow], unvalidated: bool) -> Throughput:
         total_gbps=sum(speeds),
         efficiency=sum(by_target.values()) / len(by_target),
         peak_gbps=first.peak_gbps or 0.0,
-        corrections=_codes(row.corrections for row in rows),
-        flags=_codes(row.flags for row in rows),
+        corrections=unique_codes(row.corrections for row in rows),
+        flags=unique_codes(row.flags for row in rows),
         origin=first.origin,
         unvalidated=unvalidated,
         source_rows=tuple(f"{row.source_file}:{row.source_line}" for row in rows),
     )
 
 
-def _codes(codes: Iterable[Sequence[str]]) -> tuple[str, ...]:
+def unique_codes(codes: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """Return all codes of several rows, each once, in the order of their appearance."""
     return tuple(dict.fromkeys(itertools.chain.from_iterable(codes)))
 
 
@@ -203,10 +204,7 @@ def series(points: Sequence[Throughput], quantity: str) -> list[list[Throughput]
         names = [name for name in _SETTINGS if name != quantity]
         key = (*(getattr(point, name) for name in names), len(point.engines))
         groups.setdefault(key, {}).setdefault(getattr(point, quantity), []).append(point)
-    return [
-        [_mean(groups[key][value]) for value in sorted(groups[key])]
-        for key in sorted(groups, key=lambda key: tuple(str(part).zfill(12) for part in key))
-    ]
+    return [[_mean(groups[key][value]) for value in sorted(groups[key])] for key in sorted(groups)]
 
 
 def _mean(points: Sequence[Throughput]) -> Throughput:
@@ -221,8 +219,8 @@ def _mean(points: Sequence[Throughput]) -> Throughput:
         gbps=sum(point.gbps for point in points) / count,
         total_gbps=sum(point.total_gbps for point in points) / count,
         efficiency=sum(point.efficiency for point in points) / count,
-        corrections=_codes(point.corrections for point in points),
-        flags=_codes(point.flags for point in points),
+        corrections=unique_codes(point.corrections for point in points),
+        flags=unique_codes(point.flags for point in points),
         unvalidated=any(point.unvalidated for point in points),
         source_rows=tuple(itertools.chain.from_iterable(point.source_rows for point in points)),
     )
@@ -277,7 +275,7 @@ def contiguous_by_burst(points: Sequence[Throughput]) -> list[list[Throughput]]:
             lines.setdefault(key, {}).setdefault(point.burst_bytes, []).append(point)
     return [
         [_mean(line[burst]) for burst in sorted(line)]
-        for _, line in sorted(lines.items(), key=lambda item: tuple(map(str, item[0])))
+        for _, line in sorted(lines.items(), key=lambda item: item[0])
         if len(line) > 1
     ]
 
@@ -291,7 +289,7 @@ def by_engine(points: Sequence[Throughput]) -> list[list[Throughput]]:
             groups.setdefault(key, {})[point.engines[0]] = point
     return [
         [group[engine] for engine in sorted(group)]
-        for _, group in sorted(groups.items(), key=lambda item: tuple(map(str, item[0])))
+        for _, group in sorted(groups.items(), key=lambda item: item[0])
         if len(group) > 1
     ]
 

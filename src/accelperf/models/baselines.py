@@ -137,9 +137,13 @@ class Xgboost(Estimator):
             return self.fit(features.take(fold.train)).predict(features.take(fold.test))
 
         predictions = []
-        with ThreadPoolExecutor(cpu_count()) as pool:
+        pool = ThreadPoolExecutor(cpu_count())
+        try:
             for done, prediction in enumerate(pool.map(predict, folds), start=1):
                 predictions.append(prediction)
                 if progress is not None:
                     progress(done, len(folds))
+        finally:
+            # Interrupted, the folds still queued must not run to the end first.
+            pool.shutdown(cancel_futures=True)
         return predictions

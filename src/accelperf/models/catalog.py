@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from accelperf.errors import InputError, known
 from accelperf.models.base import Estimator, Predictor
-from accelperf.yaml_input import StrictModel
+from accelperf.yaml_input import StrictModel, first_problem
 
 _BASELINES = "accelperf.models.baselines"
 _TREES = "accelperf.models.trees"
@@ -27,6 +28,7 @@ _CLASSES: dict[str, tuple[str, str]] = {
     "gtb": (f"{_TREES}:GtbSettings", f"{_TREES}:Gtb"),
     "adaboost": (f"{_TREES}:AdaboostSettings", f"{_TREES}:Adaboost"),
     "xgboost": (f"{_BASELINES}:XgboostSettings", f"{_BASELINES}:Xgboost"),
+    "ann": ("accelperf.models.ann_settings:AnnSettings", "accelperf.models.ann:Ann"),
     "gp_zero": _GAUSSIAN_PROCESS,
     "gp_analytic": _GAUSSIAN_PROCESS,
 }
@@ -36,6 +38,7 @@ _PREDICTORS: dict[str, str] = {
     "linear": "accelperf.models.predictors:LinearPredictor",
     "tree_ensemble": "accelperf.models.tree_predictor:TreeEnsemblePredictor",
     "xgboost": "accelperf.models.baselines:XgboostPredictor",
+    "network": "accelperf.models.network_predictor:NetworkPredictor",
     "gaussian_process": "accelperf.models.predictors:GaussianProcessPredictor",
 }
 
@@ -48,7 +51,13 @@ def _load(where: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def check_settings(key: str, settings: Mapping[str, Any]) -> StrictModel:
+def check_settings(
+    key: str,
+    settings: Mapping[str, Any],
+    *,
+    file: Path | None = None,
+    lines: Mapping[tuple[str, ...], int] | None = None,
+) -> StrictModel:
     """Return an estimator's hyperparameters checked, without importing what trains it.
 
     Parameters
@@ -57,6 +66,8 @@ def check_settings(key: str, settings: Mapping[str, Any]) -> StrictModel:
         One of `ESTIMATORS`.
     settings : Mapping
         Hyperparameters by name; those left out take their defaults.
+    file, lines : optional
+        Where they come from and the line of each, as from `accelperf.yaml_input.read_mapping`.
 
     Raises
     ------
@@ -70,17 +81,15 @@ def check_settings(key: str, settings: Mapping[str, Any]) -> StrictModel:
     try:
         return model.model_validate(dict(settings))
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            names = known(model.model_fields)
-            raise InputError(f"a hyperparameter of {key}, one of {names}", repr(name)) from None
-        if first["type"] == "missing":
-            raise InputError(f"the hyperparameter {name!r} of {key}", "none") from None
-        message = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-        if not name:
-            raise InputError(f"{key}: valid hyperparameters", message) from None
-        raise InputError(f"{key}: {name}: {message}", repr(first["input"])) from None
+        problem = first_problem(error)
+        name = ".".join(problem.path)
+        expected, got = f"{key}: {name}: {problem.message}", problem.got
+        if problem.kind == "unknown":
+            expected, got = f"a hyperparameter of {key}, one of {known(model.model_fields)}", repr(name)
+        elif problem.kind == "missing":
+            expected, got = f"the hyperparameter {name!r} of {key}", "none"
+        line = None if lines is None else lines.get(problem.path[:1])
+        raise InputError(expected, got, file=file, line=line) from None
 
 
 def create(key: str, settings: Mapping[str, Any]) -> Estimator:

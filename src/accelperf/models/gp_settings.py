@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from accelperf.errors import InputError
 from accelperf.models.kernels import parse_kernel
@@ -21,10 +21,10 @@ class GaussianProcessSettings(StrictModel):
         One of linear, rbf, matern12, matern32, matern52, or two joined by ``+`` or ``*``.
     ard : bool
         One lengthscale for each parameter instead of one for all.
-    mean : str
-        Mean function: zero, paper, output_sized, tiled, or one that `modules` register.
     modules : list of str
         Python modules to import first.
+    mean : str
+        Mean function: zero, paper, output_sized, tiled, or one that `modules` register.
     optimizer : {"lbfgs", "adam"}
         How hyperparameters are fitted.
     learning_rate : float
@@ -41,8 +41,8 @@ class GaussianProcessSettings(StrictModel):
 
     kernel: str = "matern32"
     ard: bool = True
-    mean: str
     modules: list[str] = Field(default_factory=list)
+    mean: str
     optimizer: Literal["lbfgs", "adam"] = "lbfgs"
     learning_rate: Annotated[float, Field(gt=0)] = 0.001
     steps: Annotated[int, Field(ge=1)] = 1000
@@ -60,10 +60,11 @@ class GaussianProcessSettings(StrictModel):
             raise ValueError(error.expected) from None
         return value
 
-    @model_validator(mode="after")
-    def _known_mean(self) -> Self:
+    @field_validator("mean")
+    @classmethod
+    def _known_mean(cls, value: str, info: ValidationInfo) -> str:
         try:
-            get_mean(self.mean, self.modules)
+            get_mean(value, info.data.get("modules", ()))
         except InputError as error:
-            raise ValueError(str(error)) from None
-        return self
+            raise ValueError(error.expected) from None
+        return value

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from contextlib import chdir
 from pathlib import Path
-from typing import Any
 
-from accelperf.errors import InputError, exit_on_error
-from accelperf.models.catalog import create
+from accelperf.errors import exit_on_error
+from accelperf.models.catalog import check_settings as check_hyperparameters
 from accelperf.settings import (
     CONF_FOLDER,
     Settings,
@@ -49,23 +47,8 @@ def check_settings(root: Path) -> Settings:
     for key in settings.models:
         path = root / CONF_FOLDER / "model" / f"{key}.yaml"
         hyperparameters, lines = read_mapping(path)
-        try:
-            create(key, hyperparameters)
-        except InputError as error:
-            line = _line(error, key, hyperparameters, lines)
-            raise InputError(error.expected, error.got, file=path, line=line) from None
+        check_hyperparameters(key, hyperparameters, file=path, lines=lines)
     return settings
-
-
-def _line(
-    error: InputError, key: str, values: Mapping[str, Any], lines: Mapping[tuple[str, ...], int]
-) -> int | None:
-    """Return the line of the hyperparameter that an error is about: by its name or its value."""
-    for name, value in values.items():
-        named = error.got == repr(name) or error.expected.startswith(f"{key}: {name} ")
-        if named or error.got.startswith(repr(value)):
-            return lines[(name,)]
-    return None
 
 
 def run(root: Path, output: Path | None = None) -> None:

@@ -1,0 +1,195 @@
+"""Results of training, published: every scheme, the final fit, the files that others read.
+
+The best configuration of a sweep (or a single one) is evaluated under every scheme of
+``params.yaml``, fitted to all rows and written to ``results/KEY`` and ``models/KEY``, together or
+not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from accelperf import pictures
+from accelperf.bundle import save_bundle
+from accelperf.evaluation import cross_validation
+from accelperf.features import FeatureMatrix, read_features
+from accelperf.layers import file_md5, write_table
+from accelperf.models.base import FitError
+from accelperf.models.catalog import create
+from accelperf.progress import FoldProgress
+from accelperf.settings import read_evaluation, read_settings
+from accelperf.tracking import Run
+from accelperf.trials import BEST, PREDICTIONS, TRIALS, Trial, read_predictions, write_best, write_trials
+
+RESULTS_FOLDER = Path("results")
+MODELS_FOLDER = Path("models")
+METRICS_FOLDER = Path("reports/metrics")
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """The rows that a run learns from.
+
+    Attributes
+    ----------
+    features : FeatureMatrix
+        The rows.
+    md5 : str
+        MD5 of their file.
+    """
+
+    features: FeatureMatrix
+    md5: str
+
+    @classmethod
+    def read(cls, path: Path) -> TrainingData:
+        """Read ``features.csv``."""
+        return cls(read_features(path), file_md5(path))
+
+    @property
+    def origin(self) -> str:
+        """Where the latencies come from: measured, simulated, estimated, or mixed."""
+        origins = sorted(set(self.features.table["origin"]))
+        return str(origins[0]) if len(origins) == 1 else "mixed"
+
+    @property
+    def simulated(self) -> bool:
+        """Whether any latency was simulated."""
+        return bool((self.features.table["origin"] == "simulated").any())
+
+    @property
+    def label(self) -> str:
+        """What names and messages carry after simulated results; empty after measured ones."""
+        if not self.simulated:
+            return ""
+        return " SIMULATED" if self.origin == "simulated" else " partly SIMULATED"
+
+
+def check_finite(metrics: Mapping[str, float | int | str], scheme: str) -> None:
+    """Raise `FitError` for a figure that is not a finite number: such a run is no success."""
+    for name, value in metrics.items():
+        if not isinstance(value, str) and not math.isfinite(value):
+            raise FitError(f"{name} under {scheme} is {value}, not a finite number")
+
+
+def log_pictures(run: Run, predictions: pd.DataFrame, key: str, scheme: str, data: TrainingData) -> None:
+    """Draw predictions and store the pictures with a run."""
+    with tempfile.TemporaryDirectory() as folder:
+        for draw in (pictures.predicted_against_measured, pictures.error_along_network):
+            path = Path(folder) / f"{scheme}_{draw.__name__}.png"
+            draw(predictions, path, title=f"{key}, {scheme}", simulated=data.simulated)
+            run.log_file(path, "pictures")
+
+
+def publish(
+    best: Trial, folder: Path, trials: Sequence[Trial], data: TrainingData, run: Run, parent: Run | None
+) -> None:
+    """Evaluate the best configuration under every scheme, fit it to all rows, write both.
+
+    Parameters
+    ----------
+    best : Trial
+        The configuration, evaluated under the first scheme of ``params.yaml``.
+    folder : Path
+        Where its predictions are; that scheme is not computed again.
+    trials : sequence of Trial
+        All points of the sweep.
+    data : TrainingData
+        The rows.
+    run : Run
+        The MLflow run of the best configuration, which gets everything.
+    parent : Run, optional
+        The sweep's run, which gets the figures.
+
+    Notes
+    -----
+    Writes ``results/KEY/{trials.csv, best.yaml, mlflow.json}``,
+    ``results/KEY/SCHEME/{metrics.json, predictions.csv}``, ``reports/metrics/KEY.json`` and
+    ``models/KEY``, after everything was computed; earlier files stay if anything fails.
+    """
+    key = best.estimator
+    estimator = create(key, best.settings)
+    metrics: dict[str, dict[str, Any]] = {}
+    with _staging(RESULTS_FOLDER / key) as results, _staging(MODELS_FOLDER / key) as model:
+        for scheme in read_settings(Path()).schemes:
+            target = results / scheme / PREDICTIONS
+            target.parent.mkdir()
+            if scheme == best.scheme:
+                metrics[scheme] = dict(best.metrics)
+                shutil.copyfile(folder / PREDICTIONS, target)
+            else:
+                keep_twins = read_evaluation(Path(), scheme).keep_twins
+                with FoldProgress(f"{key} {scheme}{data.label}") as progress:
+                    evaluation = cross_validation.evaluate(
+                        estimator, data.features, scheme, keep_twins=keep_twins, progress=progress
+                    )
+                check_finite(evaluation.metrics, scheme)
+                metrics[scheme] = evaluation.metrics
+                write_table(evaluation.predictions, target)
+                run.log_metrics(scheme, evaluation.metrics)
+                run.log_file(target, f"predictions/{scheme}")
+                if parent is not None:
+                    parent.log_metrics(scheme, evaluation.metrics)
+            _write_json(results / scheme / "metrics.json", metrics[scheme])
+            log_pictures(run, read_predictions(target.parent), key, scheme, data)
+        write_trials(trials, results / TRIALS)
+        write_best(best, results / BEST)
+        _write_json(
+            results / "mlflow.json",
+            {"run_id": run.run_id, "sweep_run_id": None if parent is None else parent.run_id},
+        )
+        save_bundle(
+            estimator.fit(data.features),
+            model,
+            estimator=key,
+            settings=best.settings,
+            features=data.features,
+            features_md5=data.md5,
+            metrics=metrics,
+        )
+        run.log_folder(model, "bundle")
+    METRICS_FOLDER.mkdir(parents=True, exist_ok=True)
+    _write_json(METRICS_FOLDER / f"{key}.json", metrics)
+    for scheme, figures in metrics.items():
+        print(f"{key} {scheme}: {figures_line(figures)}{data.label}")
+
+
+@contextmanager
+def _staging(target: Path) -> Iterator[Path]:
+    """Give a folder to write into, which takes the place of `target` if all goes well."""
+    staged = target.with_name(f"{target.name}.part")
+    shutil.rmtree(staged, ignore_errors=True)
+    staged.mkdir(parents=True)
+    try:
+        yield staged
+        if target.exists():
+            shutil.rmtree(target)
+        staged.replace(target)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def _write_json(path: Path, content: Any) -> None:
+    temporary = path.with_name(path.name + ".part")
+    temporary.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    temporary.replace(path)
+
+
+def figures_line(metrics: Mapping[str, Any]) -> str:
+    """Return the main figures of a ``metrics.json`` for people."""
+    text = f"MAE {metrics['mae_ms']:.4g} ms"
+    if "mape" in metrics:
+        text += f", MAPE {100 * metrics['mape']:.1f} %"
+    if "within_10pct" in metrics:
+        text += f", {100 * metrics['within_10pct']:.0f} % of rows within 10 %"
+    return text
