@@ -49,7 +49,7 @@ def project(tmp_path: Path, features_of: Maker) -> Path:
 
 
 def report(project: Path, models: list[str]) -> str:
-    return write_report(
+    write_report(
         results_folder=project / "results",
         features_path=project / "features.csv",
         platforms_folder=project / "platforms",
@@ -57,6 +57,7 @@ def report(project: Path, models: list[str]) -> str:
         models=models,
         schemes=SCHEMES,
     )
+    return (project / "reports/comparison.md").read_text(encoding="utf-8")
 
 
 def test_the_comparison(project: Path) -> None:

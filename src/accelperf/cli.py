@@ -118,7 +118,7 @@ def report(
     features: Annotated[Path, typer.Option(help="Features.")] = Path("data/processed/features.csv"),
     output_dir: Annotated[Path, typer.Option(help="Folder to write into.")] = Path("reports"),
 ) -> None:
-    """Compare the estimators in tables and pictures (a DVC stage) and print the comparison.
+    """Compare the estimators in tables and pictures (a DVC stage).
 
     Example: accelperf report
     """
@@ -127,7 +127,7 @@ def report(
 
     root = find_project_root()
     settings = read_settings(root)
-    table = write_report(
+    comparison = write_report(
         results_folder=results,
         features_path=features,
         platforms_folder=root / settings.platforms,
@@ -135,38 +135,13 @@ def report(
         models=settings.models,
         schemes=settings.schemes,
     )
-    typer.echo(f"\n{table}\nMore: {output_dir}/report.md, pictures beside it; runs: make ui")
-
-
-@app.command()
-def memory(
-    logs: Annotated[
-        list[Path] | None, typer.Argument(help="Shuhai logs, or folders of them (default: data/raw/memory).")
-    ] = None,
-    output_dir: Annotated[Path, typer.Option(help="Folder for page, summary and pictures.")] = Path(
-        "reports/memory"
-    ),
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print the summary as CSV.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary and all notes as JSON.")] = False,
-) -> None:
-    """Say what Shuhai logs show about a memory: summary, page and pictures.
-
-    Example: accelperf memory data/raw/memory | grep page_hit
-    """
-    from accelperf.errors import InputError
-    from accelperf.memory_report.summary import summary_csv, summary_json, summary_text
-    from accelperf.stages import memory_report as stage
-
-    if as_csv and as_json:
-        raise InputError("one of --csv and --json", "both")
-    found = stage.run(logs or [Path("data/raw/memory")], output_dir)
-    if as_csv:
-        typer.echo(summary_csv(found.lines), nl=False)
-    elif as_json:
-        typer.echo(summary_json(found.analysis, found.lines), nl=False)
-    else:
-        typer.echo(summary_text(found.lines))
-    typer.echo(f"{len(found.files)} files in {output_dir}: see {found.files[0].name}", err=True)
+    for scheme, rows in comparison.groupby("scheme", sort=False):
+        best = rows.iloc[0]
+        line = f"{scheme}: best is {best['estimator']}, MAE {best['mae_ms']:.4g} ms"
+        if best["improvement_vs_standard"] == best["improvement_vs_standard"]:
+            line += f", {100 * best['improvement_vs_standard']:.1f} % better than standard"
+        typer.echo(line)
+    typer.echo(f"tables and pictures: {output_dir}/report.md, comparison: {output_dir}/comparison.md")
 
 
 @simulate.command("profile")

@@ -284,8 +284,8 @@ def write_report(
     output: Path,
     models: Sequence[str],
     schemes: Sequence[str],
-) -> str:
-    """Write tables and pictures, and return the comparison as text.
+) -> pd.DataFrame:
+    """Write tables and pictures, and return the comparison.
 
     Parameters
     ----------
@@ -302,8 +302,8 @@ def write_report(
 
     Returns
     -------
-    str
-        The comparison, Markdown.
+    DataFrame
+        The comparison, as `compare` returns it.
 
     Raises
     ------
@@ -363,4 +363,4 @@ def write_report(
     )
     (output / "comparison.md").write_text(table, encoding="utf-8")
     (output / "report.md").write_text(page, encoding="utf-8")
-    return table
+    return comparison
