@@ -48,7 +48,17 @@ featurise.run(layers, platforms, memory, out / "features.csv", origins=["simulat
 
 
 @pytest.mark.parametrize(
-    "words", [[], ["ingest-memory"], ["ingest-profiles"], ["featurise"], ["report"], ["simulate", "profile"]]
+    "words",
+    [
+        [],
+        ["ingest-memory"],
+        ["ingest-profiles"],
+        ["featurise"],
+        ["report"],
+        ["memory"],
+        ["simulate", "profile"],
+        ["simulate", "memory"],
+    ],
 )
 def test_every_command_has_help_with_an_example(words: list[str]) -> None:
     result = CliRunner().invoke(app, [*words, "--help"])

@@ -144,6 +144,37 @@ def report(
     typer.echo(f"tables and pictures: {output_dir}/report.md, comparison: {output_dir}/comparison.md")
 
 
+@app.command()
+def memory(
+    logs: Annotated[
+        list[Path] | None, typer.Argument(help="Shuhai logs, or folders of them (default: data/raw/memory).")
+    ] = None,
+    output_dir: Annotated[Path, typer.Option(help="Folder for page, summary and pictures.")] = Path(
+        "reports/memory"
+    ),
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the summary as CSV.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary and all notes as JSON.")] = False,
+) -> None:
+    """Say what Shuhai logs show about a memory: summary, page and pictures.
+
+    Example: accelperf memory data/raw/memory | grep page_hit
+    """
+    from accelperf.errors import InputError
+    from accelperf.memory_report.summary import summary_csv, summary_json, summary_text
+    from accelperf.stages import memory_report as stage
+
+    if as_csv and as_json:
+        raise InputError("one of --csv and --json", "both")
+    found = stage.run(logs or [Path("data/raw/memory")], output_dir)
+    if as_csv:
+        typer.echo(summary_csv(found.lines), nl=False)
+    elif as_json:
+        typer.echo(summary_json(found.analysis, found.lines), nl=False)
+    else:
+        typer.echo(summary_text(found.lines))
+    typer.echo(f"{len(found.files)} files in {output_dir}: see {found.files[0].name}", err=True)
+
+
 @simulate.command("profile")
 def simulate_profile(
     network: Annotated[str, typer.Argument(help="Name of a network table.")],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -74,7 +76,7 @@ def test_levels_divide_any_counts(counts: list[int]) -> None:
         assert level.cycles <= level.high <= level.cycles + LEVEL_HALF_WIDTH_CYCLES
         inside = (cycles >= level.low) & (cycles <= level.high)
         assert int(inside.sum()) == level.accesses
-    assert all(before.high < after.low for before, after in zip(levels, levels[1:], strict=False))
+    assert all(before.high < after.low for before, after in itertools.pairwise(levels))
 
 
 @pytest.mark.parametrize("timing", [HBM2, DDR4_2400], ids=lambda timing: timing.name)

@@ -101,6 +101,8 @@ def refresh_picture(analysis: MemoryAnalysis) -> Figure | None:
             note += f", one every {refresh.spacing_accesses:g} accesses"
         if interval is not None:
             note += f" = {interval:.2f} µs"
+        if refresh.regular is False:
+            note += " on average, irregular"
         if refresh.time_share is not None:
             note += f", {100 * refresh.time_share:.1f} % of the time waited"
         _label(ax, "access", "latency [cycles]")

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from accelperf.memory.analysis import MemoryAnalysis
+from accelperf.memory.analysis import IdleLatency, MemoryAnalysis
+from accelperf.memory.throughput import Throughput
 
 SIMULATED = "SIMULATED"
 UNKNOWN = "–"
 """What stands where something was not measured or is not known."""
+
+MARK = "\\*"
+"""Marks figures on the page that nothing published confirms."""
 
 _UNITS = ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K"))
 
@@ -76,3 +80,22 @@ def notes_text(analysis: MemoryAnalysis, *, mark: str = "") -> list[str]:
 def joined(names: Iterable[str]) -> str:
     """Return names separated by commas; nothing as unknown."""
     return ", ".join(names) or UNKNOWN
+
+
+def speed_text(point: Throughput) -> str:
+    """Return the throughput of a memory channel [GB/s] for the page, marked where unvalidated."""
+    return f"{point.target_gbps:.3g}{' ' + MARK if point.unvalidated else ''}"
+
+
+def pattern_text(point: Throughput) -> str:
+    """Return direction, B, S and W."""
+    return (
+        f"{point.direction}, B {bytes_text(point.burst_bytes)}, S {bytes_text(point.stride_bytes)}, "
+        f"W {bytes_text(point.working_set_bytes)}"
+    )
+
+
+def nanoseconds_text(idle: IdleLatency | None, state: str) -> str:
+    """Return the latency of a page state [ns]; an unknown one as such."""
+    time = None if idle is None else idle.nanoseconds(state)
+    return UNKNOWN if time is None else f"{time:.1f}"
