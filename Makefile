@@ -27,6 +27,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $@
 
 repro: $(INSTALLED)  ## rebuild the experiment and print the comparison table
+	@python -m accelperf.stages.settings
 	dvc repro
 	@echo && cat reports/comparison.md
 

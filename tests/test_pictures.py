@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from accelperf.pictures import error_along_network, predicted_against_measured
+from accelperf.pictures import error_along_network, heat_map, heat_map_axes, predicted_against_measured
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -38,3 +38,52 @@ def test_a_picture_is_written_and_the_same_each_time(draw, estimators: int, tmp_
     draw(table, tmp_path / "measured.png", title="Title", simulated=False)
     # The mark of simulated data is in the picture itself.
     assert content != (tmp_path / "measured.png").read_bytes()
+
+
+def sweep(**axes: list) -> pd.DataFrame:
+    """Return the table of a sweep over axes, with errors that differ."""
+    table = pd.MultiIndex.from_product(axes.values(), names=axes).to_frame(index=False)
+    return table.assign(mae_ms=0.1 + 0.01 * np.arange(len(table)), status="finished")
+
+
+@pytest.mark.parametrize(
+    ("axes", "expected"),
+    [
+        ({"alpha": [1.0]}, []),
+        ({"alpha": [1.0, 2.0]}, ["alpha"]),
+        ({"max_depth": [1, 2], "n_estimators": [1, 2, 3]}, ["n_estimators", "max_depth"]),
+        (
+            {"layers": ["a", "b", "c"], "learning_rate": [0.1, 1.0], "kernel": ["rbf", "linear"]},
+            ["kernel", "learning_rate", "layers"],
+        ),
+        (
+            {"a": [1, 2, 3], "b": list(range(6)), "c": list(range(7)), "d": list(range(5))},
+            ["c", "b", "a"],
+        ),
+        ({"a": list(range(61)), "b": [1, 2]}, ["b"]),
+    ],
+)
+def test_axes_of_the_heat_map(axes: dict, expected: list[str]) -> None:
+    assert heat_map_axes(sweep(**axes), list(axes)) == expected
+
+
+@pytest.mark.parametrize(
+    "names", [["kernel"], ["kernel", "learning_rate"], ["kernel", "learning_rate", "ard"]]
+)
+def test_the_heat_map_is_written_and_the_same_each_time(names: list[str], tmp_path: Path) -> None:
+    table = sweep(kernel=["rbf", "linear*rbf"], learning_rate=[0.1, 0.01, 1e-6], ard=[True, False])
+    table.loc[0, "mae_ms"] = 50.0
+    table.loc[table["kernel"] == "rbf", "mae_ms"] = [np.nan, np.nan, 1.0, 2.0, 3.0, 4.0]
+    for name in ("one.png", "two.png"):
+        heat_map(table.drop(index=11), names, tmp_path / name, title="Title", simulated=True)
+    content = (tmp_path / "one.png").read_bytes()
+    assert content.startswith(PNG)
+    assert content == (tmp_path / "two.png").read_bytes()
+    heat_map(table.drop(index=11), names, tmp_path / "measured.png", title="Title", simulated=False)
+    assert content != (tmp_path / "measured.png").read_bytes()
+
+
+def test_a_sweep_of_equal_errors_has_a_heat_map(tmp_path: Path) -> None:
+    table = sweep(alpha=[0.0, 1.0]).assign(mae_ms=0.5)
+    heat_map(table, ["alpha"], tmp_path / "one.png", title="Title", simulated=False)
+    assert (tmp_path / "one.png").read_bytes().startswith(PNG)

@@ -130,3 +130,29 @@ def test_empty_folder_and_names_given_twice(tmp_path: Path) -> None:
 def test_unknown_platform_lists_the_known_ones() -> None:
     with pytest.raises(InputError, match=r"log\.csv:3: .*cnn-accel-m32p32.*sim-table4.*got 'zcu102'"):
         get_platform(PLATFORMS, "zcu102", file="log.csv", line=3)
+
+
+@pytest.mark.parametrize(
+    ("line", "replacement", "message"),
+    [
+        (
+            "direction: read",
+            "direction: sideways",
+            r":\d+: expected memory_efficiency.direction: 'read' or 'write'",
+        ),
+        ("burst_bytes: 64", "burst_bytes: 0", r":\d+: expected memory_efficiency.burst_bytes: greater than"),
+        (
+            "channels: 1",
+            "chanels: 1",
+            r":\d+: expected a known key, got unknown key 'memory_efficiency.chanels'",
+        ),
+        ("  channels: 1", "", r":11: expected the key 'memory_efficiency.channels', got no such key"),
+    ],
+)
+def test_wrong_memory_pattern_is_one_clear_line(
+    tmp_path: Path, line: str, replacement: str, message: str
+) -> None:
+    text = (DATA / "sim-hbm.yaml").read_text(encoding="utf-8")
+    assert line in text
+    with pytest.raises(InputError, match=r"mine\.yaml" + message):
+        read_platform(write(tmp_path, text.replace(line, replacement)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accelperf import progress
-from accelperf.progress import LINE_INTERVAL_S, QUIET_S, FoldProgress
+from accelperf.progress import ESTIMATE_AFTER_S, LINE_INTERVAL_S, QUIET_S, FoldProgress, SweepProgress
 
 
 class Clock:
@@ -49,3 +49,24 @@ def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     with FoldProgress("gp_zero loo") as report:
         report(1, 40)
     assert "1 of 40" not in capsys.readouterr().err
+
+
+def test_a_long_sweep_says_how_much_time_is_left(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    report = SweepProgress(4)
+    for seconds in (ESTIMATE_AFTER_S / 2, ESTIMATE_AFTER_S, 300.0 - 1.5 * ESTIMATE_AFTER_S, 1.0):
+        clock.now += seconds
+        report("a point")
+    half, third = ESTIMATE_AFTER_S * 1.5, 100
+    assert capsys.readouterr().err.splitlines() == [
+        "a point",
+        f"a point (about {half:.0f} s to go)",
+        f"a point (about {third / 60:.0f} min to go)",
+        "a point",
+    ]
+
+
+def test_a_sweep_without_an_end_estimates_nothing(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    report = SweepProgress(None)
+    clock.now += 10 * ESTIMATE_AFTER_S
+    report("a point")
+    assert capsys.readouterr().err == "a point\n"

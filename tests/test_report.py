@@ -87,6 +87,21 @@ def test_the_comparison(project: Path) -> None:
     assert len(shown) == 48
 
 
+def test_nested_selection_is_a_column_where_there_is_any(project: Path) -> None:
+    assert "nested" not in report(project, ["linear", "standard"])
+    path = project / "results/linear/loo/metrics.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"nested_mae_ms": 0.125}))
+    loo, network = report(project, ["linear", "standard"]).split("Cross-validation")[1:]
+    assert "nested selection [ms]" in loo
+    assert "0.1250" in loo
+    assert "nested selection [ms]" not in network
+    comparison = pd.read_csv(project / "reports/comparison.csv")
+    assert list(comparison.columns[2:5]) == ["mae_ms", "nested_mae_ms", "improvement_vs_standard"]
+    given = comparison.set_index(["estimator", "scheme"])["nested_mae_ms"].dropna()
+    assert given.to_dict() == {("linear", "loo"): 0.125}
+    assert "*Nested selection* is the MAE" in (project / "reports/report.md").read_text()
+
+
 def test_measured_data_carries_no_mark(project: Path) -> None:
     path = project / "features.csv"
     path.write_text(path.read_text().replace("simulated", "measured"))
@@ -113,3 +128,40 @@ def test_tables_line_up_as_text() -> None:
     lines = markdown_table([["a", "1"], ["bbb", "22"]], ["name", "n"]).splitlines()
     assert lines == ["| name | n  |", "|------|----|", "| a    | 1  |", "| bbb  | 22 |"]
     assert np.unique([len(line) for line in lines]).size == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("best.yaml", "alpha: 1\n", r"best\.yaml: expected the key 'settings'"),
+        ("mlflow.json", "[]", r"mlflow\.json: expected a JSON object with 'run_id'"),
+        ("mlflow.json", "{", r"mlflow\.json: expected readable JSON"),
+        ("loo/metrics.json", '{"mae_ms": NaN}', r"metrics\.json: .*'mae_ms' \(float\), got nan"),
+        ("loo/metrics.json", '{"mae_ms": "x"}', r"metrics\.json: .*got 'x'"),
+        ("loo/predictions.csv", "", r"predictions\.csv: expected a table of predictions"),
+        ("loo/predictions.csv", "fold\n1\n", r"predictions\.csv:1: expected a column 'accelerator'"),
+    ],
+)
+def test_damaged_results_are_named(project: Path, name: str, text: str, message: str) -> None:
+    (project / "results/linear" / name).write_text(text)
+    with pytest.raises(InputError, match=message):
+        report(project, ["linear", "standard"])
+
+
+def test_predictions_must_cover_the_features(project: Path) -> None:
+    path = project / "results/linear/loo/predictions.csv"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(lines[:-1]) + "\n")
+    with pytest.raises(InputError, match="a prediction for each of the 24 rows of the features, got 23"):
+        report(project, ["linear"])
+    path.write_text("\n".join(lines).replace(lines[3].split(",")[6], "much") + "\n")
+    with pytest.raises(
+        InputError, match=r"predictions\.csv:4: expected predicted_ms as a number, got 'much'"
+    ):
+        report(project, ["linear"])
+
+
+def test_a_perfect_baseline_leaves_no_improvement(project: Path) -> None:
+    path = project / "results/standard/loo/metrics.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"mae_ms": 0.0}))
+    assert "–" in report(project, ["linear", "standard"])

@@ -49,6 +49,12 @@ def test_valid_settings_are_read(project: Path) -> None:
     assert settings.schemes == ["loo", "leave_one_network_out"]
     assert settings.accelerators is None
     assert settings.grid == "quick"
+    assert settings.nested_selection == []
+
+
+def test_nested_selection_is_for_some_of_the_schemes(project: Path) -> None:
+    write(project, "grid: quick", "grid: quick\nnested_selection: [leave_one_network_out]")
+    assert read_settings(project).nested_selection == ["leave_one_network_out"]
 
 
 def test_the_sample_experiment_has_valid_settings() -> None:
@@ -60,8 +66,8 @@ def test_the_sample_experiment_has_valid_settings() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("grid: quick", "grid: quick\nepochs: 3", r"yaml:12: expected one of profiles.*grid, got unknown"),
-        ("grid: quick", "grid: nope", r"params\.yaml:11: expected grid: one of none, quick, got 'nope'"),
+        ("grid: quick", "grid: quick\nepochs: 3", r"yaml:12: expected one of profiles.*grid, .*got unknown"),
+        ("grid: quick", "grid: nope", r"yaml:11: expected grid: one of none, paper, quick, got 'nope'"),
         ("grid: quick\n", "", r"params\.yaml: expected the key 'grid', got no such key"),
         ("[standard, linear]", "[standard, magic]", r"yaml:7: .*an estimator, one of .*'magic'"),
         ("[standard, linear]", "[]", r"params\.yaml:7: expected models: .*least 1 item.*got \[\]"),
@@ -71,6 +77,9 @@ def test_the_sample_experiment_has_valid_settings() -> None:
         ("[measured, simulated]", "[guessed]", r"yaml:5: .*estimated, measured, simulated, got 'guessed'"),
         ("accelerators: null", "accelerators: []", r"params\.yaml:6: expected accelerators: "),
         ("accelerators: null", "accelerators: [a, a]", r"yaml:6: expected accelerators: entries that all"),
+        ("grid: quick", "grid: quick\nnested_selection: [kfold]", r"yaml:12: .*a scheme, one of .*'kfold'"),
+        ("grid: quick", "grid: quick\nnested_selection: [leave_one_shape_out]",
+         r"yaml:12: expected nested_selection: some of schemes, leave_one_network_out, loo, got"),
         ("data/raw/memory", "data/raw/nowhere", r"params\.yaml:2: expected memory: an existing folder, got"),
     ],
 )  # fmt: skip

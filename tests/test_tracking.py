@@ -99,7 +99,7 @@ def test_an_old_store_is_mentioned(
     tracking._mention_old_store(tmp_path)
     line = capsys.readouterr().err
     assert line.startswith("warning: mlruns/")
-    assert "mlflow migrate-filestore --source mlruns --target sqlite:///mlflow.db" in line
+    assert "mlflow migrate-filestore --source mlruns --target sqlite:///mlruns.db" in line
     tracking._mention_old_store(project)
     assert capsys.readouterr().err == ""
 
@@ -142,6 +142,42 @@ def test_children_are_nested_and_closed_with_their_parent(store: Store, project:
     assert list(status.values()) == ["FINISHED", "KILLED", "RUNNING"]
     tag = store.client.get_run(running.run_id).data.tags["mlflow.parentRunId"]
     assert tag == parent.run_id
+
+
+def test_children_are_found_on_every_page_with_their_status(
+    store: Store, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracking, "_PAGE", 2)
+    parent = store.start("sweep", tags(project))
+    children = [store.start(f"point {number}", tags(project), parent=parent.run_id) for number in range(5)]
+    children[0].end("FINISHED")
+    store.client.delete_run(children[1].run_id)
+    expected = {child.run_id: "RUNNING" for child in children} | {children[0].run_id: "FINISHED"}
+    del expected[children[1].run_id]
+    assert store.children(parent.run_id) == expected
+    store.close_children(parent.run_id)
+    assert sorted(store.children(parent.run_id).values()) == ["FINISHED", "KILLED", "KILLED", "KILLED"]
+
+
+def test_an_ended_run_can_go_on(store: Store, project: Path) -> None:
+    run = store.start("sweep", tags(project))
+    run.set_tags({"error": "a point failed"})
+    run.end("FAILED")
+    assert store.status(run.run_id) == "FAILED"
+    store.reopen(run.run_id)
+    assert store.status(run.run_id) == "RUNNING"
+    for _ in range(2):
+        run.clear_tag("error")
+    run.end("FINISHED")
+    assert store.status(run.run_id) == "FINISHED"
+    assert "error" not in store.client.get_run(run.run_id).data.tags
+
+
+def test_a_run_that_is_gone_has_no_status(store: Store, project: Path) -> None:
+    run = store.start("sweep", tags(project))
+    store.client.delete_run(run.run_id)
+    assert store.status(run.run_id) is None
+    assert store.status("0" * 32) is None
 
 
 def test_metrics_carry_the_scheme(store: Store, project: Path) -> None:

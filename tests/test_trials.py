@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +15,18 @@ from accelperf.layers import write_table
 from accelperf.trials import (
     FAILED,
     FINISHED,
+    Configuration,
     Trial,
     best_trial,
     configuration_hash,
+    finished_trial,
+    point_folder,
     ranked,
     read_predictions,
+    read_trial,
     read_trials,
     trials_table,
+    varying,
     write_best,
 )
 
@@ -76,14 +83,72 @@ def test_configuration_hash_knows_values_not_their_order() -> None:
 
 
 def test_records_are_found_by_their_sweep_in_the_order_of_the_grid(tmp_path: Path) -> None:
-    given = {10: trial(10, 0.1), 2: trial(2, 0.30000000000000004), 3: trial(3, 0.5, sweep="another")}
-    for number, each in given.items():
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        each.write(folder)
+    given = [trial(10, 0.1), trial(2, 0.30000000000000004), trial(3, 0.5, sweep="another")]
+    for each in given:
+        each.write(point_folder(tmp_path, each.fingerprint))
     found = read_trials(tmp_path, "one")
-    assert list(found) == [tmp_path / "2", tmp_path / "10"]
-    assert list(found.values()) == [given[2], given[10]]
+    assert list(found.values()) == [given[1], given[0]]
+    assert [folder.name for folder in found] == [given[1].fingerprint, given[0].fingerprint]
+    assert list(read_trials(tmp_path, "one", skip=set(found))) == []
+
+
+def test_the_fingerprint_knows_everything_that_decides_the_result() -> None:
+    base = trial(0, 0.1, features_md5="1", version="1", source="1")
+    changes: list[dict[str, Any]] = [
+        {"estimator": "ridge"},
+        {"settings": {"alpha": 0.5}},
+        {"scheme": "leave_one_network_out"},
+        {"keep_twins": True},
+        {"features_md5": "2"},
+        {"version": "2"},
+        {"source": "2"},
+    ]
+    hashes = {base.fingerprint, *(replace(base, **change).fingerprint for change in changes)}
+    assert len(hashes) == len(changes) + 1
+    for change in ({"number": 4}, {"point": "x"}, {"sweep": "two"}, {"run_id": "r"}, {"status": FAILED}):
+        assert replace(base, **change).fingerprint == base.fingerprint
+
+
+def test_lbfgs_is_the_same_at_every_learning_rate() -> None:
+    def fingerprint(**settings: Any) -> str:
+        return Configuration("gp_zero", settings, "loo").fingerprint("0")
+
+    assert fingerprint(optimizer="lbfgs", learning_rate=0.1) == fingerprint(
+        optimizer="lbfgs", learning_rate=1
+    )
+    assert fingerprint(optimizer="adam", learning_rate=0.1) != fingerprint(optimizer="adam", learning_rate=1)
+
+
+def test_a_configuration_is_complete_where_it_is_valid() -> None:
+    assert Configuration.complete("linear", {}, "loo", False).settings == {"alpha": 0.0}
+    assert Configuration.complete("linear", {"alpha": 2}, "loo", False).settings == {"alpha": 2.0}
+    assert Configuration.complete("linear", {"alpha": -2}, "loo", False).settings == {"alpha": -2}
+
+
+def test_only_finished_trials_with_predictions_and_an_untouched_record_count(tmp_path: Path) -> None:
+    finished, failed = trial(0, 0.1), trial(1)
+    for each in (finished, failed):
+        each.write(point_folder(tmp_path, each.fingerprint))
+    folder = point_folder(tmp_path, finished.fingerprint)
+    assert finished_trial(tmp_path, finished.fingerprint) is None
+    (folder / "predictions.csv").write_text("")
+    assert finished_trial(tmp_path, finished.fingerprint) == finished
+    assert read_trial(point_folder(tmp_path, failed.fingerprint)) == failed
+    assert finished_trial(tmp_path, failed.fingerprint) is None
+    assert finished_trial(tmp_path, "0" * 16) is None
+
+    record = (folder / "result.json").read_text()
+    assert json.loads(record)["fingerprint"] == finished.fingerprint
+    for text in (record.replace('"alpha": 0.0', '"alpha": 0.5'), record[:50], "[]", "{}"):
+        (folder / "result.json").write_text(text)
+        assert finished_trial(tmp_path, finished.fingerprint) is None
+
+
+def test_hyperparameters_in_which_trials_differ() -> None:
+    first = trial(0, settings={"kernel": "rbf", "ard": True, "modules": ["a"]})
+    second = trial(1, settings={"kernel": "rbf", "ard": False, "modules": ["b"], "seed": 1})
+    assert varying([first, second]) == ["ard", "modules", "seed"]
+    assert varying([first]) == []
 
 
 def test_predictions_are_read_as_they_were_written(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ class Example(StrictModel):
         ("name: a\ncount: 1.5\n", r"f\.yaml:2: expected count: .*integer, got 1.5"),
         ("name: a\ncount: 1\ncount: 2\n", r"f\.yaml:3: expected valid YAML, got key 'count' given twice"),
         ("name: [a\n", r"f\.yaml:2: expected valid YAML"),
-        ("- a\n", r"f\.yaml:1: expected a YAML mapping, got list"),
-        ("", r"f\.yaml:1: expected a YAML mapping, got NoneType"),
+        ("- a\n", r"f\.yaml:1: expected a YAML mapping, got a list"),
+        ("", r"f\.yaml:1: expected a YAML mapping, got an empty file"),
         ("name: a\ncount: 1\ninner:\n  depth: x\n", r"f\.yaml:4: expected inner.depth: .*integer, got 'x'"),
         ("name: !!python/object:os.system a\ncount: 1\n", r"f\.yaml:1: expected valid YAML"),
     ],
@@ -50,3 +50,20 @@ def test_a_good_file_with_bom_and_crlf(tmp_path: Path) -> None:
     path = tmp_path / "f.yaml"
     path.write_bytes(b"\xef\xbb\xbfname: a\r\ncount: 1\r\n")
     assert read_model(path, Example) == Example(name="a", count=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("? [a, b]\n: 1\n", r"f\.yaml:1: expected valid YAML, got a key that is no text"),
+        ("name: 2020-13-45\ncount: 1\n", r"f\.yaml: expected valid YAML, got month must be in"),
+        ("name: &a [*a]\ncount: 1\n", r"f\.yaml: expected valid YAML"),
+        ("name: a\ncount: 1e3\n", r"f\.yaml:2: expected count: .*write it as 1.0e\+9.*, got '1e3'"),
+        ("name: a\nconut: 1\n", r"f\.yaml:2: expected one of .*, got unknown key 'conut'"),
+    ],
+)
+def test_corners_of_yaml_are_one_line_too(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "f.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_model(path, Example)

@@ -20,3 +20,9 @@ PUBLISHED_6_DIGITS = 5e-7
 
 LOCKSTEP = 1e-6
 """Relative: one network trained in two ways whose rounding differs, for tens of steps."""
+
+FINITE_DIFFERENCE = 1e-5
+"""Relative or absolute: a derivative against central differences."""
+
+HUNDREDTHS_OF_A_NAT = 0.05
+"""Absolute [nats]: losses of hyperparameters between which data cannot tell."""

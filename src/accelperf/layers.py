@@ -273,6 +273,10 @@ def validate_table(schema: pa.DataFrameSchema, table: pd.DataFrame, *, source: s
             got = repr(case["failure_case"])
             if pd.notna(case.get("index")):
                 line = int(case["index"]) + 2
+        if error.check == "multiple_fields_uniqueness":
+            last = int(cases["index"].max()) + 2
+            columns = ", ".join(schema.unique or ())
+            raise InputError(f"rows that differ in {columns}", "one twice", file=source, line=last) from None
         name = getattr(error.schema, "name", None)
         check = error.check if isinstance(error.check, str) else getattr(error.check, "error", None)
         what = f"column {name!r} to satisfy {check or error.check}" if name else str(check or error.check)
@@ -379,7 +383,11 @@ def write_layers(table: pd.DataFrame, path: Path) -> None:
 
 def write_table(table: pd.DataFrame, path: Path) -> None:
     """Write a table as CSV, through a temporary file so that an interruption leaves the old one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".part")
-    table.to_csv(temporary, index=False, lineterminator="\n")
-    temporary.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        table.to_csv(temporary, index=False, lineterminator="\n")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise InputError("a file that can be written", error.strerror or str(error), file=path) from None

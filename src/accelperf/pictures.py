@@ -1,12 +1,13 @@
-"""Pictures of predictions, as PNG files.
+"""Pictures of predictions and of sweeps, as PNG files.
 
-Both take the table of ``predictions.csv``; with a column ``estimator`` beside it they compare
-estimators. Simulated data is marked SIMULATED in the picture itself.
+Those of predictions take the table of ``predictions.csv``; with a column ``estimator`` beside it they
+compare estimators. Simulated data is marked SIMULATED in the picture itself.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,16 @@ COLOURS: tuple[str, ...] = (
 """Colours told apart with all common forms of colour blindness (Okabe & Ito, 2008)."""
 DOTS_PER_INCH = 110
 TEN_PERCENT = 0.10
+
+USUAL_AXES: tuple[str, ...] = ("kernel", "learning_rate")
+"""Axes of a heat map where both vary, as in the paper's search."""
+MOST_VALUES = 60
+"""An axis of a heat map with more values could not be read."""
+MOST_PANELS = 4
+LOG_FROM = 10.0
+"""Errors that span a larger factor get a logarithmic scale of colours."""
+DARK_FROM = 0.55
+"""Where on that scale numbers become white."""
 
 
 def predicted_against_measured(predictions: pd.DataFrame, path: Path, *, title: str, simulated: bool) -> None:
@@ -119,6 +130,115 @@ def error_along_network(predictions: pd.DataFrame, path: Path, *, title: str, si
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(6, len(labels)), fontsize=8)
     _save(figure, path, title, simulated)
+
+
+def heat_map_axes(trials: pd.DataFrame, names: Sequence[str]) -> list[str]:
+    """Return the hyperparameters that a heat map shows: rows, columns, panels; fewer if fewer vary.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        Content of ``trials.csv``.
+    names : sequence of str
+        Its columns that are hyperparameters.
+
+    Returns
+    -------
+    list of str
+        Kernel and learning rate if both vary, else the two with the most values, the one with more
+        of them first; then, for panels, the next one if it has few values. Empty if none varies or
+        none can be shown.
+    """
+    counts = {name: trials[name].nunique() for name in names}
+    varying = [name for name in names if 1 < counts[name] <= MOST_VALUES]
+    varying.sort(key=lambda name: -counts[name])
+    if set(USUAL_AXES) <= set(varying):
+        varying = [*USUAL_AXES, *(name for name in varying if name not in USUAL_AXES)]
+    panels = [name for name in varying[2:] if counts[name] <= MOST_PANELS]
+    return varying[:2] + panels[:1]
+
+
+def heat_map(trials: pd.DataFrame, names: Sequence[str], path: Path, *, title: str, simulated: bool) -> None:
+    """Draw the error of a sweep's points over two of its axes, the best point framed.
+
+    Where further axes vary, a cell shows the best of their points. A cell whose points all failed
+    is hatched.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        Content of ``trials.csv`` (`accelperf.trials.trials_table`): hyperparameters, mae_ms, status.
+    names : sequence of str
+        What `heat_map_axes` returned, at least one.
+    path : Path
+        PNG file to write.
+    title : str
+        Title of the picture.
+    simulated : bool
+        Whether any latency was simulated.
+    """
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LogNorm, Normalize
+    from matplotlib.figure import Figure
+
+    panels: list[tuple[str, pd.DataFrame]] = [("", trials)]
+    if len(names) > 2:
+        panels = [
+            (f"{names[2]} = {value}", trials[trials[names[2]] == value])
+            for value in _in_order(trials[names[2]])
+        ]
+    rows = _in_order(trials[names[0]])
+    columns = [_in_order(part[names[1]]) if len(names) > 1 else [""] for _, part in panels]
+    errors = trials["mae_ms"].dropna()
+    low, high = float(errors.min()), float(errors.max())
+    norm = (LogNorm if 0 < low * LOG_FROM < high else Normalize)(low, high)
+    widths = [max(2, len(values)) for values in columns]
+    size = (3.0 + 0.62 * sum(widths) + 0.4 * len(panels), 1.9 + 0.27 * len(rows))
+    figure = Figure(figsize=size, dpi=DOTS_PER_INCH, layout="constrained")
+    axes: Any = figure.subplots(
+        1, len(panels), squeeze=False, sharey=True, gridspec_kw={"width_ratios": widths}
+    )[0]
+    for ax, (name, part), values in zip(axes, panels, columns, strict=True):
+        cells = np.full((len(rows), len(values)), np.nan)
+        for i, row in enumerate(rows):
+            for j, value in enumerate(values):
+                points = part[part[names[0]] == row]
+                if len(names) > 1:
+                    points = points[points[names[1]] == value]
+                cells[i, j] = points["mae_ms"].min()
+                if len(points) and np.isnan(cells[i, j]):
+                    x, y = [j - 0.5, j + 0.5], (i - 0.5, i + 0.5)
+                    ax.fill_between(x, *y, facecolor="0.9", edgecolor="0.5", hatch="///", lw=0)
+        ax.imshow(cells, cmap="viridis_r", norm=norm, aspect="auto", interpolation="nearest")
+        for i, j in np.argwhere(~np.isnan(cells)):
+            colour = "w" if norm(cells[i, j]) > DARK_FROM else "k"
+            ax.text(j, i, f"{cells[i, j]:.3g}", ha="center", va="center", fontsize=6, color=colour)
+            if cells[i, j] == low:
+                x = j + np.array([-0.5, 0.5, 0.5, -0.5, -0.5])
+                y = i + np.array([-0.5, -0.5, 0.5, 0.5, -0.5])
+                ax.plot(x, y, color=COLOURS[4], lw=2, clip_on=False)
+        if len(names) > 1:
+            ax.set_xticks(np.arange(len(values)), [_text(value) for value in values], rotation=45, fontsize=7)
+        else:
+            ax.set_xticks([])
+        ax.set_yticks(np.arange(len(rows)), [_text(value) for value in rows], fontsize=7)
+        ax.set_xlabel(names[1] if len(names) > 1 else "", fontsize=8)
+        ax.set_title(name, fontsize=9)
+    axes[0].set_ylabel(names[0], fontsize=8)
+    bar = figure.colorbar(ScalarMappable(norm, "viridis_r"), ax=axes)
+    bar.set_label("MAE [ms], SIMULATED" if simulated else "MAE [ms]", fontsize=8)
+    bar.ax.tick_params(which="both", labelsize=7)
+    _save(figure, path, title, simulated)
+
+
+def _in_order(values: pd.Series[Any]) -> list[Any]:
+    """Return the different values: numbers from the least up, then texts by the alphabet."""
+    found = list(values.dropna().unique())
+    return sorted(found, key=lambda value: (isinstance(value, str), value))
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _by_estimator(predictions: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:

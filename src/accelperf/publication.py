@@ -7,33 +7,48 @@ not at all.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from accelperf import pictures
-from accelperf.bundle import save_bundle
+from accelperf.bundle import MANIFEST, save_bundle
 from accelperf.evaluation import cross_validation
+from accelperf.evaluation.nested import NestedSelection
 from accelperf.features import FeatureMatrix, read_features
 from accelperf.layers import file_md5, write_table
-from accelperf.models.base import FitError
+from accelperf.models.base import Estimator, FitError
 from accelperf.models.catalog import create
 from accelperf.progress import FoldProgress
 from accelperf.settings import read_evaluation, read_settings
 from accelperf.tracking import Run
-from accelperf.trials import BEST, PREDICTIONS, TRIALS, Trial, read_predictions, write_best, write_trials
+from accelperf.trials import (
+    BEST,
+    PREDICTIONS,
+    TRIALS,
+    Configuration,
+    Trial,
+    finished_trial,
+    point_folder,
+    read_predictions,
+    write_best,
+    write_trials,
+)
 
 RESULTS_FOLDER = Path("results")
 MODELS_FOLDER = Path("models")
 METRICS_FOLDER = Path("reports/metrics")
+METRICS = "metrics.json"
+IDENTITY = "mlflow.json"
 
 
 @dataclass(frozen=True)
@@ -92,7 +107,17 @@ def log_pictures(run: Run, predictions: pd.DataFrame, key: str, scheme: str, dat
 
 
 def publish(
-    best: Trial, folder: Path, trials: Sequence[Trial], data: TrainingData, run: Run, parent: Run | None
+    best: Trial,
+    predictions: Path,
+    trials: Sequence[Trial],
+    data: TrainingData,
+    run: Run,
+    parent: Run | None,
+    *,
+    kept: Path,
+    nested_schemes: Sequence[str] = (),
+    nested: Mapping[str, NestedSelection] | None = None,
+    extra: Mapping[str, Path] | None = None,
 ) -> None:
     """Evaluate the best configuration under every scheme, fit it to all rows, write both.
 
@@ -100,8 +125,8 @@ def publish(
     ----------
     best : Trial
         The configuration, evaluated under the first scheme of ``params.yaml``.
-    folder : Path
-        Where its predictions are; that scheme is not computed again.
+    predictions : Path
+        Its predictions; that scheme is not computed again.
     trials : sequence of Trial
         All points of the sweep.
     data : TrainingData
@@ -110,44 +135,63 @@ def publish(
         The MLflow run of the best configuration, which gets everything.
     parent : Run, optional
         The sweep's run, which gets the figures.
+    kept : Path
+        Folder where evaluations are kept: those under further schemes are looked up there, and
+        left there for the next time.
+    nested_schemes : sequence of str
+        Schemes whose figures get the error of nested selection beside their own.
+    nested : Mapping, optional
+        Nested selection by scheme; where there was a single point, there was no selection, and its
+        error is that of the point.
+    extra : Mapping, optional
+        Further files of the sweep, by where they go in ``results/KEY``.
 
     Notes
     -----
     Writes ``results/KEY/{trials.csv, best.yaml, mlflow.json}``,
     ``results/KEY/SCHEME/{metrics.json, predictions.csv}``, ``reports/metrics/KEY.json`` and
-    ``models/KEY``, after everything was computed; earlier files stay if anything fails.
+    ``models/KEY``, after everything was computed; earlier files stay if anything fails. If all of
+    them are there and come from the same evaluations, nothing is done.
     """
     key = best.estimator
+    further = {
+        scheme: Configuration(key, best.settings, scheme, read_evaluation(Path(), scheme).keep_twins)
+        for scheme in read_settings(Path()).schemes
+    }
+    identity = _identity(best, trials, further, run, parent, nested or {}, nested_schemes)
+    if _is_published(key, list(further), identity):
+        print(f"{RESULTS_FOLDER / key} and {MODELS_FOLDER / key} are up to date")
+        return
     estimator = create(key, best.settings)
     metrics: dict[str, dict[str, Any]] = {}
     with _staging(RESULTS_FOLDER / key) as results, _staging(MODELS_FOLDER / key) as model:
-        for scheme in read_settings(Path()).schemes:
+        for scheme, configuration in further.items():
             target = results / scheme / PREDICTIONS
             target.parent.mkdir()
             if scheme == best.scheme:
                 metrics[scheme] = dict(best.metrics)
-                shutil.copyfile(folder / PREDICTIONS, target)
+                shutil.copyfile(predictions, target)
             else:
-                keep_twins = read_evaluation(Path(), scheme).keep_twins
-                with FoldProgress(f"{key} {scheme}{data.label}") as progress:
-                    evaluation = cross_validation.evaluate(
-                        estimator, data.features, scheme, keep_twins=keep_twins, progress=progress
-                    )
-                check_finite(evaluation.metrics, scheme)
-                metrics[scheme] = evaluation.metrics
-                write_table(evaluation.predictions, target)
-                run.log_metrics(scheme, evaluation.metrics)
+                trial = _evaluate_further(configuration, estimator, best, data, kept)
+                metrics[scheme] = dict(trial.metrics)
+                shutil.copyfile(point_folder(kept, trial.fingerprint) / PREDICTIONS, target)
                 run.log_file(target, f"predictions/{scheme}")
+            if scheme in nested_schemes:
+                selection = (nested or {}).get(scheme)
+                own = {"nested_mae_ms": metrics[scheme]["mae_ms"], "nested_configurations": 1}
+                metrics[scheme] |= own if selection is None else selection.metrics
+            if metrics[scheme] != dict(best.metrics):
+                run.log_metrics(scheme, metrics[scheme])
                 if parent is not None:
-                    parent.log_metrics(scheme, evaluation.metrics)
-            _write_json(results / scheme / "metrics.json", metrics[scheme])
+                    parent.log_metrics(scheme, metrics[scheme])
+            _write_json(results / scheme / METRICS, metrics[scheme])
             log_pictures(run, read_predictions(target.parent), key, scheme, data)
+        for name, path in (extra or {}).items():
+            if (results / name).parent.is_dir():
+                shutil.copyfile(path, results / name)
         write_trials(trials, results / TRIALS)
         write_best(best, results / BEST)
-        _write_json(
-            results / "mlflow.json",
-            {"run_id": run.run_id, "sweep_run_id": None if parent is None else parent.run_id},
-        )
+        _write_json(results / IDENTITY, identity)
         save_bundle(
             estimator.fit(data.features),
             model,
@@ -162,6 +206,74 @@ def publish(
     _write_json(METRICS_FOLDER / f"{key}.json", metrics)
     for scheme, figures in metrics.items():
         print(f"{key} {scheme}: {figures_line(figures)}{data.label}")
+
+
+def _evaluate_further(
+    configuration: Configuration, estimator: Estimator, best: Trial, data: TrainingData, kept: Path
+) -> Trial:
+    """Return the evaluation under a further scheme, found or made."""
+    fingerprint = configuration.fingerprint(data.md5)
+    found = finished_trial(kept, fingerprint)
+    if found is not None:
+        return found
+    key, scheme = configuration.estimator, configuration.scheme
+    with FoldProgress(f"{key} {scheme}{data.label}") as progress:
+        evaluation = cross_validation.evaluate(
+            estimator, data.features, scheme, keep_twins=configuration.keep_twins, progress=progress
+        )
+    check_finite(evaluation.metrics, scheme)
+    # It belongs to no sweep: no table of one may show it.
+    trial = replace(
+        best,
+        number=0,
+        scheme=scheme,
+        keep_twins=configuration.keep_twins,
+        point="",
+        sweep="",
+        metrics=evaluation.metrics,
+    )
+    folder = point_folder(kept, trial.fingerprint)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_table(evaluation.predictions, folder / PREDICTIONS)
+    trial.write(folder)
+    return trial
+
+
+def _identity(
+    best: Trial,
+    trials: Sequence[Trial],
+    further: Mapping[str, Configuration],
+    run: Run,
+    parent: Run | None,
+    nested: Mapping[str, NestedSelection],
+    nested_schemes: Sequence[str],
+) -> dict[str, Any]:
+    """Return the content of ``mlflow.json``: the runs, and a hash of what was published from."""
+    content = [
+        best.fingerprint,
+        sorted(trial.fingerprint for trial in trials),
+        [configuration.fingerprint(best.features_md5) for configuration in further.values()],
+        {scheme: nested[scheme].metrics if scheme in nested else None for scheme in nested_schemes},
+    ]
+    return {
+        "run_id": run.run_id,
+        "sweep_run_id": None if parent is None else parent.run_id,
+        "evaluations": hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16],
+    }
+
+
+def _is_published(key: str, schemes: Sequence[str], identity: Mapping[str, Any]) -> bool:
+    """Tell whether everything is there, from the same runs and evaluations."""
+    results = RESULTS_FOLDER / key
+    files = [results / TRIALS, results / BEST, METRICS_FOLDER / f"{key}.json"]
+    files += [results / scheme / name for scheme in schemes for name in (METRICS, PREDICTIONS)]
+    files += [MODELS_FOLDER / key / MANIFEST]
+    if not all(file.is_file() for file in files):
+        return False
+    try:
+        return bool(json.loads((results / IDENTITY).read_text(encoding="utf-8")) == identity)
+    except (OSError, ValueError):
+        return False
 
 
 @contextmanager

@@ -8,20 +8,23 @@ statistics, the platforms and the comparison have the form of Tables 3, 4 and 5 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from accelperf.errors import InputError
+from accelperf.evaluation.cross_validation import PREDICTION_COLUMNS
 from accelperf.features import FeatureMatrix, read_features
 from accelperf.layers import write_table
 from accelperf.parameters import BY_NAME, PARAMETERS
 from accelperf.pictures import error_along_network, predicted_against_measured
-from accelperf.platforms import MemoryPattern, Platform, read_platforms
-from accelperf.trials import read_predictions
+from accelperf.platforms import MemoryPattern, Platform, get_platform, read_platforms
+from accelperf.trials import PREDICTIONS, read_predictions
 from accelperf.yaml_input import read_mapping
 
 BASELINE = "standard"
@@ -39,6 +42,13 @@ COMPARISON_COLUMNS: tuple[str, ...] = (
     "mlflow_run_id",
 )
 
+NESTED = "nested_mae_ms"
+"""Column after ``mae_ms`` where the selection was nested under some scheme."""
+
+_NESTED_NOTE = (
+    "*Nested selection* is the MAE where the configuration is selected anew for each fold, without the rows "
+    "that the fold leaves out. "
+)
 SIMULATED_NOTE = "**SIMULATED data.** Latencies come from a simulator, not from hardware."
 
 
@@ -76,17 +86,45 @@ def _plain(value: Any) -> str:
     return "[" + " ".join(map(str, value)) + "]" if isinstance(value, list) else str(value)
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path, key: str, kind: type) -> dict[str, Any]:
+    """Read a JSON object that must hold a value of some kind under a key."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError("a result of the train stage", "no file of this name", file=path) from None
-    except ValueError as error:
-        raise InputError("JSON", str(error), file=path) from None
+    except (OSError, ValueError) as error:
+        raise InputError("readable JSON", str(error), file=path) from None
+    value = content.get(key) if isinstance(content, dict) else None
+    if not isinstance(value, kind) or (isinstance(value, float) and not math.isfinite(value)):
+        raise InputError(f"a JSON object with {key!r} ({kind.__name__})", repr(value), file=path)
     return dict(content)
 
 
-def read_result(folder: Path, schemes: Iterable[str]) -> Result:
+def _read_predictions(folder: Path, rows: int) -> pd.DataFrame:
+    path = folder / PREDICTIONS
+    try:
+        table = read_predictions(folder)
+    except FileNotFoundError:
+        raise InputError("a result of the train stage", "no file of this name", file=path) from None
+    except (OSError, ValueError) as error:
+        raise InputError("a table of predictions", str(error).splitlines()[0], file=path) from None
+    missing = [name for name in PREDICTION_COLUMNS if name not in table.columns]
+    if missing:
+        raise InputError(f"a column {missing[0]!r}", "none", file=path, line=1)
+    if len(table) != rows:
+        raise InputError(
+            f"a prediction for each of the {rows} rows of the features", str(len(table)), file=path
+        )
+    for name in ("latency_ms", "predicted_ms"):
+        numbers = pd.to_numeric(table[name], errors="coerce")
+        wrong = ~np.isfinite(numbers)
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            raise InputError(f"{name} as a number", repr(table[name].iloc[row]), file=path, line=row + 2)
+    return table
+
+
+def read_result(folder: Path, schemes: Iterable[str], rows: int) -> Result:
     """Read what training left of one estimator.
 
     Parameters
@@ -95,26 +133,33 @@ def read_result(folder: Path, schemes: Iterable[str]) -> Result:
         ``results/KEY``.
     schemes : iterable of str
         The schemes to read.
+    rows : int
+        Rows of the features that all predictions must cover.
 
     Raises
     ------
     InputError
-        If a file is missing or damaged.
+        If a file is missing, damaged, or not about these features.
     """
     best, _ = read_mapping(folder / "best.yaml")
-    run = _read_json(folder / "mlflow.json")
+    if not isinstance(best.get("settings"), dict):
+        raise InputError(
+            "the key 'settings', a mapping", repr(best.get("settings")), file=folder / "best.yaml"
+        )
+    run = _read_json(folder / "mlflow.json", "run_id", str)
     metrics, predictions = {}, {}
     for scheme in schemes:
-        metrics[scheme] = _read_json(folder / scheme / "metrics.json")
-        predictions[scheme] = read_predictions(folder / scheme)
-    return Result(folder.name, dict(best["settings"]), str(run["run_id"]), metrics, predictions)
+        metrics[scheme] = _read_json(folder / scheme / "metrics.json", "mae_ms", float)
+        predictions[scheme] = _read_predictions(folder / scheme, rows)
+    return Result(folder.name, dict(best["settings"]), run["run_id"], metrics, predictions)
 
 
 def compare(results: Sequence[Result], schemes: Sequence[str]) -> pd.DataFrame:
     """Return the comparison table, `COMPARISON_COLUMNS`, best mean absolute error first.
 
     ``improvement_vs_standard`` is 1 - MAE / MAE of ``standard`` under the same scheme; empty where
-    ``standard`` was not evaluated.
+    ``standard`` was not evaluated. With nested selection (`accelperf.evaluation.nested`) there is a
+    column ``nested_mae_ms`` beside ``mae_ms``, empty where it was not asked for.
     """
     baseline = {
         scheme: float(result.metrics[scheme]["mae_ms"])
@@ -127,7 +172,7 @@ def compare(results: Sequence[Result], schemes: Sequence[str]) -> pd.DataFrame:
         for result in sorted(results, key=lambda item: float(item.metrics[scheme]["mae_ms"])):
             figures = result.metrics[scheme]
             improvement = None
-            if scheme in baseline:
+            if baseline.get(scheme):
                 improvement = 1 - float(figures["mae_ms"]) / baseline[scheme]
             rows.append(
                 {
@@ -136,13 +181,23 @@ def compare(results: Sequence[Result], schemes: Sequence[str]) -> pd.DataFrame:
                     "improvement_vs_standard": improvement,
                     **{
                         name: figures.get(name)
-                        for name in ("mae_ms", "mape", "within_10pct", "network_total_mape", "coverage_95")
+                        for name in (
+                            "mae_ms",
+                            NESTED,
+                            "mape",
+                            "within_10pct",
+                            "network_total_mape",
+                            "coverage_95",
+                        )
                     },
                     "configuration": result.configuration,
                     "mlflow_run_id": result.run_id,
                 }
             )
-    return pd.DataFrame(rows, columns=list(COMPARISON_COLUMNS))
+    columns = list(COMPARISON_COLUMNS)
+    if any(row[NESTED] is not None for row in rows):
+        columns.insert(columns.index("mae_ms") + 1, NESTED)
+    return pd.DataFrame(rows, columns=columns)
 
 
 def markdown_table(rows: Sequence[Sequence[str]], header: Sequence[str]) -> str:
@@ -160,14 +215,20 @@ def _percent(value: Any) -> str:
     return "–" if value is None or pd.isna(value) else f"{100 * float(value):.1f} %"
 
 
+def _milliseconds(value: Any) -> str:
+    return "–" if value is None or pd.isna(value) else f"{float(value):.4f}"
+
+
 def comparison_markdown(comparison: pd.DataFrame, *, simulated: bool) -> str:
     """Return the comparison in the form of the paper's Table 5, one table a scheme."""
     parts = [SIMULATED_NOTE + "\n"] if simulated else []
     for scheme, rows in comparison.groupby("scheme", sort=False):
+        nested = NESTED in rows and bool(rows[NESTED].notna().any())
         cells = [
             [
                 row["estimator"],
                 f"{row['mae_ms']:.4f}",
+                *([_milliseconds(row[NESTED])] if nested else []),
                 _percent(row["improvement_vs_standard"]),
                 _percent(row["mape"]),
                 _percent(row["within_10pct"]),
@@ -179,6 +240,7 @@ def comparison_markdown(comparison: pd.DataFrame, *, simulated: bool) -> str:
         header = [
             "estimator",
             "MAE [ms]",
+            *(["nested selection [ms]"] if nested else []),
             "better than standard",
             "MAPE",
             "within 10 %",
@@ -311,10 +373,10 @@ def write_report(
         If a result is missing or damaged.
     """
     features = read_features(features_path)
-    results = [read_result(results_folder / key, schemes) for key in models]
+    results = [read_result(results_folder / key, schemes, len(features)) for key in models]
     accelerators = list(dict.fromkeys(features.table["accelerator"]))
     known_platforms = read_platforms(platforms_folder)
-    platforms = [known_platforms[name] for name in accelerators]
+    platforms = [get_platform(known_platforms, name, file=features_path) for name in accelerators]
     simulated = bool((features.table["origin"] != "measured").any())
     comparison = compare(results, schemes)
     first = schemes[0]
@@ -333,7 +395,8 @@ def write_report(
             "# Comparison of latency estimators\n",
             table,
             f"The configuration of each estimator was selected by its MAE under `{first}`, the figures "
-            "of which are therefore slightly flattering. Layers that share a shape help each other "
+            f"of which are therefore slightly flattering. {_NESTED_NOTE if NESTED in comparison else ''}"
+            "Layers that share a shape help each other "
             "under `loo`; the `leave_one_…_out` schemes show what remains without that.\n",
             f"MAE by accelerator under `{first}`:\n\n{by_accelerator_markdown(results, first)}",
             "![Predicted against measured latency](predicted_against_measured.png)\n",

@@ -52,6 +52,9 @@ class Settings(StrictModel):
         How to evaluate them. The first one selects among the points of a grid.
     grid : str
         The search space, a folder in ``conf/grid``, or ``none``.
+    nested_selection : list of str
+        Those of the schemes under which the selection among the points of the grid is nested too
+        (`accelperf.evaluation.nested`).
     """
 
     profiles: str
@@ -63,8 +66,9 @@ class Settings(StrictModel):
     models: Annotated[list[Annotated[str, _one_of("an estimator", ESTIMATORS)]], Field(min_length=1)]
     schemes: Annotated[list[Annotated[str, _one_of("a scheme", SCHEMES)]], Field(min_length=1)]
     grid: str
+    nested_selection: list[Annotated[str, _one_of("a scheme", SCHEMES)]] = Field(default_factory=list)
 
-    @field_validator("origins", "accelerators", "models", "schemes")
+    @field_validator("origins", "accelerators", "models", "schemes", "nested_selection")
     @classmethod
     def _without_repetition(cls, values: list[str] | None) -> list[str] | None:
         if values is not None and len(set(values)) < len(values):
@@ -149,6 +153,14 @@ def read_settings(root: Path) -> Settings:
                 file = f"{CONF_FOLDER}/{group}/{name}.yaml"
                 line = lines.get((key, str(index)))
                 raise InputError(f"{key}: a name with a file {file}", repr(name), file=path, line=line)
+    for index, name in enumerate(settings.nested_selection):
+        if name not in settings.schemes:
+            raise InputError(
+                f"nested_selection: some of schemes, {known(settings.schemes)}",
+                repr(name),
+                file=path,
+                line=lines.get(("nested_selection", str(index))),
+            )
     _check_grid(root, settings, path, lines[("grid",)])
     return settings
 

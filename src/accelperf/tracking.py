@@ -45,6 +45,7 @@ OLD_STORE = "mlruns"
 LOCK_TIMEOUT_S = 120
 TRACEBACK = "traceback.txt"
 
+RUNNING = RunStatus.to_string(RunStatus.RUNNING)
 FINISHED = RunStatus.to_string(RunStatus.FINISHED)
 FAILED = RunStatus.to_string(RunStatus.FAILED)
 KILLED = RunStatus.to_string(RunStatus.KILLED)
@@ -52,6 +53,7 @@ KILLED = RunStatus.to_string(RunStatus.KILLED)
 _EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
 """Without it the user interface asks what the experiment is for before it shows runs."""
 _SQLITE = "sqlite:///"
+_PAGE = 1000
 _LONGEST_PARAMETER = 6000
 _LONGEST_TAG = 5000
 
@@ -76,6 +78,10 @@ class Run:
         params = [Param(name, str(value)[:_LONGEST_PARAMETER]) for name, value in parameters.items()]
         self.client.log_batch(self.run_id, params=params)
 
+    def parameters(self) -> dict[str, str]:
+        """Return what was logged as parameters."""
+        return dict(self.client.get_run(self.run_id).data.params)
+
     def log_metrics(self, scheme: str, metrics: Mapping[str, float | int | str]) -> None:
         """Log the content of a ``metrics.json`` under the names of `metric_names`."""
         now = int(time.time() * 1000)
@@ -89,6 +95,11 @@ class Run:
         self.client.log_batch(
             self.run_id, tags=[RunTag(name, value[:_LONGEST_TAG]) for name, value in tags.items()]
         )
+
+    def clear_tag(self, name: str) -> None:
+        """Remove a tag, if it is there."""
+        if name in self.client.get_run(self.run_id).data.tags:
+            self.client.delete_tag(self.run_id, name)
 
     def log_file(self, path: Path, folder: str | None = None) -> None:
         """Store a file, in a folder of the run's artifacts."""
@@ -153,15 +164,41 @@ class Store:
         """Return a run by its id."""
         return Run(self.client, run_id)
 
+    def status(self, run_id: str) -> str | None:
+        """Return the status of a run; None if this experiment has no such run, or a deleted one."""
+        try:
+            run = self.client.get_run(run_id)
+        except MlflowException:
+            return None
+        here = run.info.experiment_id == self.experiment_id and run.info.lifecycle_stage == "active"
+        return str(run.info.status) if here else None
+
+    def reopen(self, run_id: str) -> Run:
+        """Return a run that has ended, running again."""
+        self.client.update_run(run_id, status=RUNNING)
+        return self.resume(run_id)
+
+    def children(self, parent: str) -> dict[str, str]:
+        """Return the status of each run inside a parent, by its id; deleted ones are left out."""
+        found: dict[str, str] = {}
+        token = None
+        while True:
+            page = self.client.search_runs(
+                [self.experiment_id],
+                f"tags.`{MLFLOW_PARENT_RUN_ID}` = '{parent}'",
+                max_results=_PAGE,
+                page_token=token,
+            )
+            found |= {str(run.info.run_id): str(run.info.status) for run in page}
+            token = page.token
+            if not token:
+                return found
+
     def close_children(self, parent: str) -> None:
         """End as KILLED whatever still runs inside a parent (after an interruption)."""
-        children = self.client.search_runs(
-            [self.experiment_id],
-            f"tags.`{MLFLOW_PARENT_RUN_ID}` = '{parent}' and attributes.status = 'RUNNING'",
-            max_results=1000,
-        )
-        for child in children:
-            self.client.set_terminated(child.info.run_id, KILLED)
+        for run_id, status in self.children(parent).items():
+            if status == RUNNING:
+                self.client.set_terminated(run_id, KILLED)
 
 
 def open_store(root: Path) -> Store:
@@ -191,7 +228,8 @@ def open_store(root: Path) -> Store:
         with _quiet("alembic", "mlflow"), FileLock(home / f"{DATABASE}.lock", timeout=LOCK_TIMEOUT_S):
             client = MlflowClient(tracking_uri=uri)
             return Store(client, _experiment(client, uri, home))
-    except (MlflowException, OSError) as error:
+    except Exception as error:
+        # Each kind of store has errors of its own: of the database, its driver, the network.
         got = _without_password(f"{uri} ({one_line(error)})")
         raise InputError("an MLflow store that can be opened", got) from None
 
@@ -239,8 +277,9 @@ def _experiment(client: Any, uri: str, home: Path) -> str:
 def _mention_old_store(home: Path) -> None:
     if (home / OLD_STORE).is_dir() and not (home / DATABASE).exists():
         print_warning(
-            f"{OLD_STORE}/ is a store that MLflow no longer reads; to keep its runs, convert it: "
-            f"mlflow migrate-filestore --source {OLD_STORE} --target sqlite:///{DATABASE}"
+            f"{OLD_STORE}/ is a store that MLflow no longer reads, and {DATABASE} begins anew; to keep "
+            f"its runs, convert it into a database of its own: mlflow migrate-filestore "
+            f"--source {OLD_STORE} --target sqlite:///{OLD_STORE}.db"
         )
 
 

@@ -2,17 +2,18 @@
 
 One configuration is one MLflow run and returns the scheme's mean absolute error in ms, so any
 Hydra sweeper can minimise it. A sweep (``-m``, or a prepared grid) is a parent run with one child a
-point; it ends in ``trials.csv`` and ``best.yaml``. With ``publish=true``, which the DVC stage sets,
-the best configuration is published (`accelperf.publication`).
+point (`accelperf.sweep`); it ends in ``trials.csv`` and ``best.yaml``, and goes on where it was
+interrupted. With ``publish=true``, which the DVC stage sets, the best configuration is published
+(`accelperf.publication`).
 
-Points may run in other processes or on other machines (`hydra/launcher`): they find the parent run
-in a file in ``hydra.sweep.dir``, and leave their results there in a folder each. What is gathered
-from them is gathered in `main`, since Hydra calls no one back when a point has failed.
+Points may run in other processes or on other machines (`hydra/launcher`): they find the sweep's
+record in ``hydra.sweep.dir``, and leave their results there. What is gathered from them is gathered
+in `main`, since Hydra calls no one back when a point has failed.
 """
 
 from __future__ import annotations
 
-import json
+import hashlib
 import math
 import os
 import re
@@ -20,6 +21,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import chdir, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,10 +33,9 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException
 from hydra.experimental.callback import Callback
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf, read_write
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
-from accelperf import __version__
 from accelperf.errors import AccelperfError, InputError, exit_on_error, known
 from accelperf.settings import (
     CONF_FOLDER,
@@ -42,76 +43,32 @@ from accelperf.settings import (
     configured,
     find_project_root,
     make_importable,
+    read_evaluation,
     read_settings,
 )
 
 if TYPE_CHECKING:
+    from accelperf.evaluation.nested import SchemeChoice
+    from accelperf.points import Point
     from accelperf.publication import TrainingData
-    from accelperf.tracking import Run, Store
-    from accelperf.trials import Trial
+    from accelperf.sweep import Sweep
+    from accelperf.tracking import Store
+    from accelperf.trials import Configuration, Trial
 
-EXIT_FAILED = 1
-"""Exit status of a sweep in which a point failed."""
 EXIT_INTERRUPTED = 130
-
-SWEEP_RECORD = "sweep.json"
 
 _BASIC_SWEEPER = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
 _BASIC_LAUNCHER = "hydra._internal.core_plugins.basic_launcher.BasicLauncher"
 _FULL_ERROR = "HYDRA_FULL_ERROR"
-_ROWS_SHOWN = 10
-
-
-class PointFailed(Exception):  # noqa: N818 - named after what happened
-    """A point of a sweep failed; its record and its run say why.
-
-    It stands in for the original error, which may not survive the way back from another process.
-    """
+_FOLDER_DIGITS = 8
 
 
 class _SweepRefused(BaseException):
     """Ends Hydra before any job: it turns every `Exception` of a callback into a warning."""
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """A sweep under way, in the process that started it.
-
-    Attributes
-    ----------
-    folder : Path
-        ``hydra.sweep.dir``.
-    store, parent : Store, Run
-        The MLflow store and the parent run.
-    data : TrainingData
-        The rows.
-    points : int, optional
-        Number of points, where the sweeper knows it beforehand.
-    publish : bool
-        Whether to publish the best one.
-    """
-
-    folder: Path
-    store: Store
-    parent: Run
-    data: TrainingData
-    points: int | None
-    publish: bool
-
-    @property
-    def name(self) -> str:
-        """Name of the sweep in the records of its points."""
-        return self.parent.run_id
-
-    def abort(self, error: BaseException) -> None:
-        """End the runs that are still open."""
-        from accelperf.tracking import KILLED
-
-        self.store.close_children(self.name)
-        if isinstance(error, Exception):
-            self.parent.fail(error)
-        else:
-            self.parent.end(KILLED)
+class _NothingToRun(BaseException):
+    """Ends Hydra before any job, since every point is finished."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +80,7 @@ class SingleRun:
     store: Store
     data: TrainingData
     publish: bool
+    nested: list[SchemeChoice]
 
 
 @dataclass
@@ -137,57 +95,123 @@ class _Session:
 _session = _Session()
 
 
+def sweep_folder(config: DictConfig) -> str:
+    """Return the name of a sweep's folder from what was typed: the same sweep finds it again.
+
+    Parameters
+    ----------
+    config : DictConfig
+        The composed configuration with the node ``hydra``.
+    """
+    choices = config.hydra.runtime.choices
+    parts = [re.sub(r"[^\w.+-]+", "+", str(choices.model))]
+    grid = str(choices.get("grid", NO_GRID))
+    if grid != NO_GRID:
+        parts.append(grid)
+    told = ("model=", "grid=", "publish=", "nested=")
+    other = sorted(text for text in config.hydra.overrides.task if not text.startswith(told))
+    if other:
+        parts.append(hashlib.sha256("\n".join(other).encode()).hexdigest()[:_FOLDER_DIGITS])
+    return "_".join(parts)
+
+
+def best_of(estimator: str, name: str, configured_value: Any) -> Any:
+    """Return a hyperparameter of the best published configuration of an estimator.
+
+    Parameters
+    ----------
+    estimator, name : str
+        Estimator and hyperparameter.
+    configured_value : Any
+        The value to take where that estimator has not been published.
+    """
+    path = Path("results") / estimator / "best.yaml"
+    if not path.is_file():
+        return configured_value
+    settings = yaml.safe_load(path.read_text(encoding="utf-8"))["settings"]
+    return settings.get(name, configured_value)
+
+
+OmegaConf.register_new_resolver("sweep_folder", lambda *, _root_: sweep_folder(_root_), replace=True)
+OmegaConf.register_new_resolver("best_of", best_of, replace=True)
+
+
 def task(config: DictConfig) -> float:
     """Evaluate one configuration.
 
     Parameters
     ----------
     config : DictConfig
-        Composed by Hydra: ``model`` (hyperparameters), ``evaluation``, ``features``, ``publish``.
+        Composed by Hydra: ``model`` (hyperparameters), ``evaluation``, ``features``, ``publish``,
+        ``nested``.
 
     Returns
     -------
     float
-        Mean absolute error under the scheme [ms].
+        Mean absolute error under the scheme [ms]; NaN for a point that is left to an equal one.
 
     Raises
     ------
-    PointFailed
+    accelperf.points.PointFailed
         In a sweep, if the point failed.
     """
+    from accelperf.points import evaluate_alone
     from accelperf.publication import TrainingData
-    from accelperf.tracking import attach_store, one_line, open_store
+    from accelperf.tracking import open_store
 
     context = HydraConfig.get()
     # Points of a sweep run in other processes too, which have not seen `main`.
     root = find_project_root()
     make_importable(root)
-    folder = Path(context.runtime.output_dir)
     if context.mode == RunMode.MULTIRUN:
-        sweep = json.loads((Path(context.sweep.dir) / SWEEP_RECORD).read_text(encoding="utf-8"))
-        try:
-            data = TrainingData.read(Path(config.features))
-            store = attach_store(root, sweep["experiment_id"])
-            return _evaluate_point(config, folder, data, store, sweep).mae_ms
-        except PointFailed:
-            raise
-        except Exception as error:
-            # Not even a record of the failure could be written.
-            place = _place(sweep, int(context.job.num))
-            print(f"{place} did not run: {one_line(error)}", file=sys.stderr, flush=True)
-            raise PointFailed(one_line(error)) from error
+        return _run_point(config, root)
+    folder = Path(context.runtime.output_dir)
     try:
         data = TrainingData.read(Path(config.features))
         _check_publication(config, [_estimator_key()])
+        nested = _nested_schemes(config, data)
+        if nested and not config.publish:
+            raise InputError("a sweep (-m or grid=NAME) with nested=", "one configuration")
         # A wrong hyperparameter is an error on the command line, not a failed run in the store.
         _check_settings(config, _estimator_key())
         store = open_store(root)
-        trial = _evaluate_point(config, folder, data, store, None)
+        trial = evaluate_alone(_point(config, _estimator_key(), ""), folder, data, store)
     except Exception as error:
         # Hydra would print the overrides first; `main` raises it.
         _session.error = error
         return math.nan
-    _session.single = SingleRun(trial, folder, store, data, bool(config.publish))
+    _session.single = SingleRun(trial, folder, store, data, bool(config.publish), nested)
+    return trial.mae_ms
+
+
+def _run_point(config: DictConfig, root: Path) -> float:
+    """Evaluate a point of a sweep, in whatever process; return its error."""
+    from accelperf.points import PointFailed, SweepRecord, evaluate_point
+    from accelperf.publication import TrainingData
+    from accelperf.tracking import attach_store
+
+    context = HydraConfig.get()
+    folder = Path(context.sweep.dir)
+    record = SweepRecord.read(folder)
+    if record is None:
+        raise PointFailed(f"{folder} holds no record of the sweep")
+    key = _estimator_key()
+    description = _describe_point(key, context.overrides.task, record.axes)
+    here = context.launcher._target_ == _BASIC_LAUNCHER
+    trial, new = evaluate_point(
+        _point(config, key, description, int(context.job.num)),
+        folder,
+        record,
+        lambda: TrainingData.read(Path(config.features)),
+        attach_store(root, record.experiment_id),
+        bar=here,
+    )
+    if trial is None:
+        return math.nan
+    if new and here and _session.sweep is not None:
+        _session.sweep.report(trial)
+    if not trial.finished:
+        raise PointFailed(f"{description}: {trial.error}")
     return trial.mae_ms
 
 
@@ -196,7 +220,7 @@ def _estimator_key() -> str:
 
 
 def _check_settings(config: DictConfig, key: str) -> None:
-    """Check the hyperparameters of a configuration without importing what trains."""
+    """Check the hyperparameters of a configuration without importing what trains it."""
     from accelperf.models.catalog import check_settings
 
     check_settings(key, _settings(config))
@@ -207,89 +231,20 @@ def _settings(config: DictConfig) -> dict[str, Any]:
     return {str(name): value for name, value in settings.items()}
 
 
-def _evaluate_point(
-    config: DictConfig, folder: Path, data: TrainingData, store: Store, sweep: dict[str, Any] | None
-) -> Trial:
-    """Evaluate a configuration as an MLflow run, and write its record and predictions."""
-    from accelperf.evaluation.cross_validation import evaluate
-    from accelperf.layers import write_table
-    from accelperf.models.catalog import create
-    from accelperf.progress import FoldProgress
-    from accelperf.publication import check_finite, log_pictures
-    from accelperf.tracking import one_line, run_tags
-    from accelperf.trials import FAILED, FINISHED, PREDICTIONS, Trial, configuration_hash
+def _configuration(config: DictConfig, key: str, settings: dict[str, Any] | None = None) -> Configuration:
+    from accelperf.trials import Configuration
 
-    context = HydraConfig.get()
-    key, scheme = _estimator_key(), str(config.evaluation.scheme)
-    keep_twins = bool(config.evaluation.get("keep_twins", False))
-    settings, refusal = _settings(config), None
-    try:
-        estimator = create(key, settings)
-        settings = estimator.settings.model_dump()
-    except Exception as error:
-        refusal = error
-    point = _describe_point(key, context.overrides.task, sweep["axes"]) if sweep else ""
-    record: dict[str, Any] = {
-        "number": int(context.job.num) if sweep else 0,
-        "estimator": key,
-        "settings": settings,
-        "scheme": scheme,
-        "keep_twins": keep_twins,
-        "point": point,
-        "sweep": sweep["name"] if sweep else "",
-        "features_md5": data.md5,
-        "version": __version__,
-    }
-    tags = run_tags(
-        key,
-        origin=data.origin,
-        features_md5=data.md5,
-        root=Path.cwd(),
-        kind="trial",
-        scheme=scheme,
-        configuration=configuration_hash(key, settings),
-    )
-    name = f"{point or f'{key} {scheme}'}{data.label}"
-    run_id = ""
-    try:
-        with store.run(name, tags, parent=sweep["name"] if sweep else None) as run:
-            run_id = run.run_id
-            run.log_parameters({"estimator": key, "scheme": scheme, "keep_twins": keep_twins, **settings})
-            _log_configuration(run, config, key, folder)
-            if refusal is not None:
-                raise refusal
-            alone = context.launcher._target_ == _BASIC_LAUNCHER
-            title = f"{key} {scheme}{data.label}"
-            if sweep is not None:
-                title = f"{_place(sweep, record['number'])} {title}"
-            with FoldProgress(title, bar=alone) as progress:
-                evaluation = evaluate(
-                    estimator, data.features, scheme, keep_twins=keep_twins, progress=progress
-                )
-            check_finite(evaluation.metrics, scheme)
-            run.log_metrics(scheme, evaluation.metrics)
-            write_table(evaluation.predictions, folder / PREDICTIONS)
-            run.log_file(folder / PREDICTIONS, f"predictions/{scheme}")
-            if sweep is None:
-                log_pictures(run, evaluation.predictions, key, scheme, data)
-    except Exception as error:
-        trial = Trial(**record, status=FAILED, error=one_line(error), run_id=run_id)
-        trial.write(folder)
-        if sweep is None:
-            raise
-        print(f"{_place(sweep, trial.number)} {point} failed: {trial.error}", file=sys.stderr, flush=True)
-        raise PointFailed(f"{point}: {trial.error}") from error
-    trial = Trial(**record, status=FINISHED, metrics=evaluation.metrics, run_id=run_id)
-    trial.write(folder)
-    if sweep is not None:
-        line = f"{_place(sweep, trial.number)} {point}: MAE {trial.mae_ms:.4g} ms{data.label}"
-        print(line, file=sys.stderr, flush=True)
-    return trial
+    evaluation = config.evaluation
+    keep_twins = bool(evaluation.get("keep_twins", False))
+    given = _settings(config) if settings is None else settings
+    return Configuration.complete(key, given, str(evaluation.scheme), keep_twins)
 
 
-def _place(sweep: dict[str, Any], number: int) -> str:
-    total = sweep["points"]
-    return f"[{number + 1}]" if total is None else f"[{number + 1}/{total}]"
+def _point(config: DictConfig, key: str, description: str, number: int = 0) -> Point:
+    from accelperf.points import Point
+
+    resolved = OmegaConf.to_yaml(config, resolve=True)
+    return Point(_configuration(config, key), description, resolved, number)
 
 
 def _describe_point(key: str, overrides: Sequence[str], axes: Sequence[str]) -> str:
@@ -298,93 +253,140 @@ def _describe_point(key: str, overrides: Sequence[str], axes: Sequence[str]) -> 
     return " ".join([key, *(text.removeprefix("model.") for text in shown)])
 
 
-def _log_configuration(run: Run, config: DictConfig, key: str, folder: Path) -> None:
-    """Log the resolved configuration, as it would be typed into files."""
-    path = folder / "config.yaml"
-    path.write_text(f"# model: {key}\n" + OmegaConf.to_yaml(config, resolve=True), encoding="utf-8")
-    run.log_file(path)
-
-
 class SweepStart(Callback):  # type: ignore[misc]
     """Hydra callback that checks a sweep and opens its parent run before any job starts."""
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        """Check the points, open the parent run and leave its id for the points."""
+        """Check the points, open the parent run and leave its record for the points."""
         try:
             with _hydra_errors(list(config.hydra.overrides.task)):
                 _session.sweep = _start_sweep(config)
         except Exception as error:
             _session.error = error
             raise _SweepRefused from error
+        if _session.sweep.pending is not None and not _session.sweep.pending:
+            raise _NothingToRun
 
 
 def _start_sweep(config: DictConfig) -> Sweep:
     from accelperf.publication import TrainingData
+    from accelperf.sweep import Sweep
     from accelperf.tracking import open_store, run_tags
 
     root = Path.cwd()
     make_importable(root)
-    points = _list_points(config)
-    estimators = _check_points(config, points)
+    axes = _list_axes(config)
+    points, estimators = _check_points(config, axes)
     _check_publication(config, estimators)
     data = TrainingData.read(Path(config.features))
+    nested = _nested_schemes(config, data)
+    if nested and len({point.configuration.scheme for point in points or ()}) > 1:
+        raise InputError("one scheme of evaluation with nested=", "several")
     key = "+".join(estimators)
     grid = str(config.hydra.runtime.choices.get("grid", NO_GRID))
-    name = f"{key} sweep" + ("" if grid == NO_GRID else f" {grid}") + data.label
     folder = Path(config.hydra.sweep.dir)
-    folder.mkdir(parents=True, exist_ok=True)
+    with read_write(config), open_dict(config):
+        # Its name follows from what was typed, which jobs do not see and the plan replaces.
+        config.hydra.sweep.dir = str(folder)
+        quoted = str(folder).replace("'", "\\'")
+        config.hydra.overrides.hydra.append(f"hydra.sweep.dir='{quoted}'")
     store = open_store(root)
-    tags = run_tags(key, origin=data.origin, features_md5=data.md5, root=root, kind="sweep", grid=grid)
-    parent = store.start(name, tags)
-    count = None if points is None else len(points)
-    record = {
-        "name": parent.run_id,
-        "experiment_id": store.experiment_id,
-        "points": count,
-        "axes": _axes(points or [list(config.hydra.overrides.task)]),
-    }
-    (folder / SWEEP_RECORD).write_text(json.dumps(record) + "\n", encoding="utf-8")
-    return Sweep(folder, store, parent, data, count, bool(config.publish))
+    sweep = Sweep.start(
+        folder,
+        points,
+        _varying(axes, config),
+        data,
+        store,
+        name=f"{key} sweep" + ("" if grid == NO_GRID else f" {grid}") + data.label,
+        tags=run_tags(key, origin=data.origin, features_md5=data.md5, root=root, kind="sweep", grid=grid),
+        publishes=bool(config.publish),
+        nested=nested,
+    )
+    if axes is not None and points is not None and sweep.pending is not None:
+        wanted = [
+            values
+            for point, values in zip(points, product(*axes.values()), strict=True)
+            if point.configuration.fingerprint(data.md5) in sweep.pending
+        ]
+        _set_axes(config, axes, wanted)
+    if config.hydra.launcher._target_ != _BASIC_LAUNCHER:
+        sweep.watch()
+    return sweep
 
 
-def _list_points(config: DictConfig) -> list[list[str]] | None:
-    """Return the overrides of every point; None for a sweeper that chooses them as it goes."""
+def _nested_schemes(config: DictConfig, data: TrainingData) -> list[SchemeChoice]:
+    """Return the schemes under which to nest the selection, after a look at whether that is possible."""
+    from accelperf.evaluation.nested import SchemeChoice
+    from accelperf.evaluation.splits import SCHEMES
+
+    selecting = str(config.evaluation.scheme)
+    chosen = []
+    names = [config.nested] if isinstance(config.nested, str) else list(config.nested or ())
+    for name in names:
+        if name not in SCHEMES:
+            raise InputError(f"nested=[SCHEME,...], of {known(SCHEMES)}", repr(name))
+        if name == selecting:
+            keep_twins = bool(config.evaluation.get("keep_twins", False))
+        else:
+            keep_twins = read_evaluation(Path(), str(name)).keep_twins
+        choice = SchemeChoice(str(name), keep_twins)
+        choice.folds(data.features)
+        chosen.append(choice)
+    return chosen
+
+
+def _list_axes(config: DictConfig) -> dict[str, list[str]] | None:
+    """Return the overrides of each axis, each value once; None for a sweeper that chooses points."""
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 
     grid = str(config.hydra.runtime.choices.get("grid", NO_GRID))
-    params = OmegaConf.select(config, "hydra.sweeper.params")
-    if grid != NO_GRID and not params:
+    params = OmegaConf.select(config, "hydra.sweeper.params") or {}
+    if grid != NO_GRID:
         key = config.hydra.runtime.choices.get("model")
         file = f"{CONF_FOLDER}/grid/{grid}/{key}.yaml"
-        raise InputError("at least one axis under hydra.sweeper.params", "none", file=file)
+        if not params:
+            raise InputError("at least one axis under hydra.sweeper.params", "none", file=file)
+        for name in params:
+            if params[name] is None or str(params[name]).strip() in ("", "[]"):
+                raise InputError(f"at least one value for {name}", "none", file=file)
     if config.hydra.sweeper._target_ != _BASIC_SWEEPER:
         return None
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
-    axes = []
-    for name in list(params or {}):
+    overrides = [f"{name}={params[name]}" for name in params] + list(config.hydra.overrides.task)
+    (points,) = BasicSweeper.split_arguments(parser.parse_overrides(overrides), None)
+    axes: dict[str, list[str]] = {}
+    for place, texts in enumerate(zip(*points, strict=True)):
+        name = points[0][place].partition("=")[0]
         # The configured value may be listed twice; a point is evaluated once.
-        axis = parser.parse_override(f"{name}={params[name]}")
-        if axis.is_sweep_override() and axis.is_discrete_sweep():
-            values = list(dict.fromkeys(axis.sweep_string_iterator()))
-            values = list({_number(value): value for value in reversed(values)}.values())[::-1]
-            with read_write(config):
-                params[name] = ",".join(values)
-        axes.append(f"{name}={params[name]}")
-    overrides = parser.parse_overrides(axes + list(config.hydra.overrides.task))
-    batches = BasicSweeper.split_arguments(overrides, None)
-    return [list(point) for point in batches[0]]
+        values: dict[float | str, str] = {}
+        for text in texts:
+            values.setdefault(_number(text.partition("=")[2]), text)
+        axes[name] = list(values.values())
+    return axes
 
 
-def _axes(points: Sequence[Sequence[str]]) -> list[str]:
+def _set_axes(config: DictConfig, axes: dict[str, list[str]], wanted: Sequence[Sequence[str]]) -> None:
+    """Leave the sweeper those values of each axis that a wanted point has.
+
+    The sweeper makes every combination of them: jobs at other points find these finished.
+    """
+    overrides = []
+    for place, (name, values) in enumerate(axes.items()):
+        left = [text for text in values if any(point[place] == text for point in wanted)]
+        overrides.append(f"{name}=" + ",".join(text.partition("=")[2] for text in left))
+    with read_write(config), open_dict(config):
+        config.hydra.sweeper.params = {}
+        config.hydra.overrides.task = overrides
+
+
+def _varying(axes: dict[str, list[str]] | None, config: DictConfig) -> list[str]:
     """Return the keys in which points differ; of a single point its hyperparameters."""
-    values: dict[str, set[str]] = {}
-    for point in points:
-        for text in point:
-            name, _, value = text.partition("=")
-            values.setdefault(name, set()).add(value)
-    if len(points) > 1:
-        return [name for name, seen in values.items() if len(seen) > 1]
-    return [name for name in values if name.startswith("model.")]
+    if axes is None:
+        params = OmegaConf.select(config, "hydra.sweeper.params") or {}
+        typed = [text.partition("=")[0] for text in config.hydra.overrides.task]
+        return list(dict.fromkeys([*map(str, params), *typed]))
+    names = [name for name, values in axes.items() if len(values) > 1]
+    return names or [name for name in axes if name.startswith("model.")]
 
 
 def _number(text: str) -> float | str:
@@ -395,25 +397,32 @@ def _number(text: str) -> float | str:
         return text
 
 
-def _check_points(config: DictConfig, points: list[list[str]] | None) -> list[str]:
-    """Return the estimators of a sweep, in order, if each has a point that can run.
+def _check_points(
+    config: DictConfig, axes: dict[str, list[str]] | None
+) -> tuple[list[Point] | None, list[str]]:
+    """Return the points of a sweep and its estimators, in order, if each has a point that can run.
 
     An unknown hyperparameter refuses the sweep. A value out of bounds fails its own point later,
     unless no point of the estimator is left.
     """
-    if points is None:
-        _check_settings(config, str(config.hydra.runtime.choices.model))
-        return [str(config.hydra.runtime.choices.model)]
-    loader = GlobalHydra.instance().config_loader()
+    from accelperf.models.catalog import check_settings
+    from accelperf.points import Point
+
+    if axes is None:
+        key = str(config.hydra.runtime.choices.model)
+        _check_settings(config, key)
+        return None, [key]
+    shown = _varying(axes, config)
+    compose = _Composer(config)
+    points = []
     refused: dict[str, InputError | None] = {}
-    for point in points:
-        typed = [text.removeprefix("model=") for text in point if text.startswith("model=")]
-        if typed and refused.get(typed[-1], "unseen") is None:
-            continue
-        composed = loader.load_sweep_config(config, list(point))
+    for overrides in product(*axes.values()):
+        composed, settings = compose(overrides)
         key = str(composed.hydra.runtime.choices.model)
+        description = _describe_point(key, overrides, shown)
+        points.append(Point(_configuration(composed, key, settings), description))
         try:
-            _check_settings(composed, key)
+            check_settings(key, settings)
             refused[key] = None
         except InputError as error:
             if error.expected.startswith("a hyperparameter of"):
@@ -422,7 +431,42 @@ def _check_points(config: DictConfig, points: list[list[str]] | None) -> list[st
     for reason in refused.values():
         if reason is not None:
             raise reason
-    return list(refused)
+    return points, list(refused)
+
+
+class _Composer:
+    """Composes the points of a sweep.
+
+    Hydra takes 50 ms for one. Points that differ in plain hyperparameters alone are composed once,
+    and the hyperparameters set as Hydra would set them.
+    """
+
+    def __init__(self, config: DictConfig) -> None:
+        self._config = config
+        self._loader = GlobalHydra.instance().config_loader()
+        self._parser = OverridesParser.create(config_loader=self._loader)
+        self._composed: dict[tuple[str, ...], tuple[DictConfig, dict[str, Any]]] = {}
+
+    def __call__(self, overrides: Sequence[str]) -> tuple[DictConfig, dict[str, Any]]:
+        """Return the configuration of a point (but for hyperparameters) and its hyperparameters."""
+        plain = [text for text in overrides if re.match(r"model\.\w+=", text) and "${" not in text]
+        others = tuple(text for text in overrides if text not in plain)
+        composed, settings = self._compose(others)
+        values = {}
+        for text in plain:
+            override = self._parser.parse_override(text)
+            name = override.key_or_group.removeprefix("model.")
+            if name not in settings:
+                # Hydra says what is wrong with it.
+                return self._compose(tuple(overrides))
+            values[name] = override.value()
+        return composed, settings | values
+
+    def _compose(self, overrides: tuple[str, ...]) -> tuple[DictConfig, dict[str, Any]]:
+        if overrides not in self._composed:
+            composed = self._loader.load_sweep_config(self._config, list(overrides))
+            self._composed[overrides] = composed, _settings(composed)
+        return self._composed[overrides]
 
 
 def _check_publication(config: DictConfig, estimators: Sequence[str]) -> None:
@@ -437,86 +481,6 @@ def _check_publication(config: DictConfig, estimators: Sequence[str]) -> None:
             f"evaluation={selecting} with publish=true, the first of schemes in params.yaml",
             f"evaluation={config.evaluation.scheme}",
         )
-
-
-def _finish_sweep(sweep: Sweep) -> int:
-    """Gather the points, write the tables, publish; return the exit status."""
-    from accelperf.publication import log_pictures, publish
-    from accelperf.tracking import FAILED, FINISHED
-    from accelperf.trials import (
-        BEST,
-        TRIALS,
-        best_trial,
-        read_predictions,
-        read_trials,
-        write_best,
-        write_trials,
-    )
-
-    sweep.store.close_children(sweep.name)
-    found = read_trials(sweep.folder, sweep.name)
-    trials = list(found.values())
-    best = best_trial(trials) if trials else None
-    if trials:
-        write_trials(trials, sweep.folder / TRIALS)
-        sweep.parent.log_file(sweep.folder / TRIALS)
-    if best is not None:
-        write_best(best, sweep.folder / BEST)
-        sweep.parent.log_file(sweep.folder / BEST)
-        _log_best(sweep, best)
-    else:
-        (sweep.folder / BEST).unlink(missing_ok=True)
-    _print_sweep(sweep, trials)
-
-    failed = [(folder, trial) for folder, trial in found.items() if not trial.finished]
-    for folder, trial in failed:
-        place = _place({"points": sweep.points}, trial.number)
-        print(f"error: point {place} {trial.point} failed: {trial.error}", file=sys.stderr)
-        print(f"       traceback: artifact of MLflow run {trial.run_id}; record: {folder}", file=sys.stderr)
-    missing = 0 if sweep.points is None else sweep.points - len(trials)
-    if missing:
-        print(f"error: {missing} of {sweep.points} points did not run", file=sys.stderr)
-    if failed or missing or not trials:
-        names = "; ".join(f"{trial.point}: {trial.error}" for _, trial in failed)
-        sweep.parent.set_tags({"error": names or "points did not run"})
-        sweep.parent.end(FAILED)
-        return EXIT_FAILED
-
-    if best is not None:
-        folder = next(folder for folder, trial in found.items() if trial is best)
-        run = sweep.store.resume(best.run_id)
-        if sweep.publish:
-            publish(best, folder, trials, sweep.data, run, sweep.parent)
-        else:
-            log_pictures(run, read_predictions(folder), best.estimator, best.scheme, sweep.data)
-    sweep.parent.end(FINISHED)
-    return 0
-
-
-def _log_best(sweep: Sweep, best: Trial) -> None:
-    """Show the best point's figures and hyperparameters at the parent, to compare estimators by."""
-    sweep.parent.log_parameters({"estimator": best.estimator, "scheme": best.scheme, **best.settings})
-    sweep.parent.log_metrics(best.scheme, best.metrics)
-    sweep.parent.set_tags({"best_run_id": best.run_id, "configuration": best.configuration})
-
-
-def _print_sweep(sweep: Sweep, trials: Sequence[Trial]) -> None:
-    """Print the best points: error, and the hyperparameters in which they differ."""
-    from accelperf.trials import TRIALS, trials_table
-
-    if not trials:
-        return
-    table = trials_table(trials)
-    names = [name for name in table.columns if name in {key for trial in trials for key in trial.settings}]
-    varying = [name for name in ("estimator", "scheme", *names) if table[name].nunique(dropna=False) > 1]
-    estimators = " and ".join(dict.fromkeys(trial.estimator for trial in trials))
-    count = f"{len(trials)} point" + ("s, best first" if len(trials) > 1 else "")
-    print(f"{estimators}{sweep.data.label}: {count}", flush=True)
-    shown = table.loc[table["status"] == "finished"].head(_ROWS_SHOWN)
-    if not shown.empty:
-        columns = [name for name in ("mae_ms", "mape", "within_10pct") if name in shown] + varying
-        print(shown[columns].to_string(index=False, float_format=lambda value: f"{value:.4g}"))
-    print(f"table: {sweep.folder / TRIALS}", flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -556,25 +520,43 @@ def _complete(arguments: list[str]) -> list[str]:
     publishes = any(text.lower() == "publish=true" for text in arguments)
     if publishes and not any(text.startswith("evaluation=") for text in arguments):
         arguments.append(f"evaluation={read_settings(Path()).schemes[0]}")
+    if publishes and not any(text.startswith("nested=") for text in arguments):
+        arguments.append(f"nested=[{','.join(read_settings(Path()).nested_selection)}]")
     return arguments
 
 
 def _run(arguments: list[str]) -> int:
     """Let Hydra compose and run, then finish what it has begun; return the exit status."""
+    from accelperf.points import PointFailed
+
     _session.sweep, _session.single, _session.error = None, None, None
     app = hydra.main(version_base="1.3", config_path=str(Path(CONF_FOLDER).resolve()), config_name="config")
     try:
-        with _hydra_process(arguments), _hydra_errors(arguments), suppress(PointFailed, _SweepRefused):
-            # A point that failed is gathered with the others and named below.
-            app(task)()
+        failure = None
+        try:
+            with (
+                _hydra_process(arguments),
+                _hydra_errors(arguments),
+                suppress(PointFailed, _SweepRefused, _NothingToRun),
+            ):
+                # A point that failed is gathered with the others and named below.
+                app(task)()
+        except Exception as error:
+            # A launcher may lose a job, or its way to the cluster; what the others found stands.
+            if _session.sweep is None or isinstance(error, AccelperfError):
+                raise
+            failure = error
         if _session.error is not None:
             raise _session.error
         if _session.sweep is not None:
-            return _finish_sweep(_session.sweep)
+            return _session.sweep.finish(failure)
     except BaseException as error:
         if _session.sweep is not None:
             _session.sweep.abort(error)
         raise
+    finally:
+        if _session.sweep is not None:
+            _session.sweep.close()
     if _session.single is not None:
         _finish_single(_session.single)
     return 0
@@ -583,10 +565,20 @@ def _run(arguments: list[str]) -> int:
 def _finish_single(single: SingleRun) -> None:
     """Publish a configuration evaluated alone, and print the result."""
     from accelperf.publication import figures_line, publish
+    from accelperf.trials import PREDICTIONS
 
     trial = single.trial
     if single.publish:
-        publish(trial, single.folder, [trial], single.data, single.store.resume(trial.run_id), None)
+        publish(
+            trial,
+            single.folder / PREDICTIONS,
+            [trial],
+            single.data,
+            single.store.resume(trial.run_id),
+            None,
+            kept=single.folder,
+            nested_schemes=[choice.scheme for choice in single.nested],
+        )
     else:
         figures = figures_line(trial.metrics)
         print(f"{trial.estimator} {trial.scheme}: {figures}{single.data.label} (MLflow run {trial.run_id})")

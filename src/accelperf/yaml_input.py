@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from accelperf.errors import InputError
 
@@ -28,6 +29,8 @@ class _UniqueKeyLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.MarkedYAMLError(problem="a key that is no text", problem_mark=key.start_mark)
             if key.value in seen:
                 raise yaml.MarkedYAMLError(
                     problem=f"key {key.value!r} given twice", problem_mark=key.start_mark
@@ -80,13 +83,17 @@ def read_mapping(path: Path) -> tuple[dict[str, Any], dict[tuple[str, ...], int]
     try:
         data = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - derives from SafeLoader
         lines = _key_lines(yaml.compose(text, Loader=yaml.SafeLoader))
+    except (ValueError, RecursionError) as error:
+        # An impossible date, or an alias inside of what it stands for.
+        raise InputError("valid YAML", str(error), file=path) from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         line = None if mark is None else mark.line + 1
         raise InputError("valid YAML", problem, file=path, line=line) from None
     if not isinstance(data, dict):
-        raise InputError("a YAML mapping", type(data).__name__, file=path, line=1)
+        got = "an empty file" if data is None else f"a {type(data).__name__}"
+        raise InputError("a YAML mapping", got, file=path, line=1)
     return {str(key): value for key, value in data.items()}, lines
 
 
@@ -115,7 +122,7 @@ class Problem:
 def first_problem(error: ValidationError) -> Problem:
     """Return the first thing that a validation found wrong, unknown keys before all others."""
     # A misspelt key is both unknown and missing; the unknown one says more.
-    first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
+    first = min(_without_other_branches(error.errors()), key=lambda e: e["type"] != "extra_forbidden")
     kind: Literal["unknown", "missing", "value"] = "value"
     if first["type"] == "extra_forbidden":
         kind = "unknown"
@@ -124,7 +131,28 @@ def first_problem(error: ValidationError) -> Problem:
     message = first["msg"].removeprefix("Value error, ")
     message = (message[0].lower() + message[1:]).removeprefix("input should be ").removeprefix("should be ")
     got = "a mapping" if isinstance(first["input"], dict) else repr(first["input"])
+    if isinstance(first["input"], str) and _looks_like_a_number(first["input"]):
+        message += " (YAML 1.1 reads this as text; write it as 1.0e+9)"
     return Problem(tuple(str(part) for part in first["loc"]), kind, message, got)
+
+
+def _without_other_branches(errors: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Leave out what a union's other branches say where a mapping was given for its model."""
+    meant = [error for error in errors if not isinstance(error["input"], dict) or error["type"] == "missing"]
+    return meant or errors
+
+
+def _is_branch(part: str) -> bool:
+    """Return whether a part of a location is pydantic's name of a union's branch, no key of the file."""
+    return part in ("float", "int", "str") or part[:1].isupper() or not part.replace("_", "").isalnum()
+
+
+def _looks_like_a_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def parse_model(
@@ -162,17 +190,18 @@ def parse_model(
     except ValidationError as error:
         problem = first_problem(error)
         path = problem.path
-        # Pydantic adds a part for the branch of a union; the longest known prefix is the key.
-        line, key = None, ".".join(path)
-        for length in range(len(path), 0, -1):
-            if lines and path[:length] in lines:
-                line, key = lines[path[:length]], ".".join(path[:length])
+        keys = tuple(part for part in path if not _is_branch(part))
+        line = None
+        for length in range(len(keys), 0, -1):
+            if lines and keys[:length] in lines:
+                line = lines[keys[:length]]
                 break
+        key = ".".join(keys)
         if problem.kind == "unknown":
-            fields = ", ".join(model.model_fields) if len(path) == 1 else "a known key"
-            raise InputError(f"one of {fields}", f"unknown key {key!r}", file=file, line=line) from None
+            expected = f"one of {', '.join(model.model_fields)}" if len(keys) == 1 else "a known key"
+            raise InputError(expected, f"unknown key {key!r}", file=file, line=line) from None
         if problem.kind == "missing":
-            raise InputError(f"the key {'.'.join(path)!r}", "no such key", file=file, line=line) from None
+            raise InputError(f"the key {key!r}", "no such key", file=file, line=line) from None
         raise InputError(f"{key}: {problem.message}", problem.got, file=file, line=line) from None
 
 

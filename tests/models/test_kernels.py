@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from accelperf.errors import InputError
 from accelperf.models.kernels import KERNEL_NAMES, Kernel, KernelPart, parse_kernel
+from accelperf.models.quiet_import import silenced_stderr
 from tests.tolerances import EXACT_ALGEBRA, TENSORFLOW
 
 
@@ -16,7 +17,8 @@ def part(name: str, columns: int, rng: np.random.Generator) -> KernelPart:
 @pytest.mark.parametrize("name", KERNEL_NAMES)
 @pytest.mark.parametrize("operation", ["", "+", "*"])
 def test_kernels_agree_with_gpflow(name: str, operation: str) -> None:
-    import gpflow
+    with silenced_stderr():
+        import gpflow
 
     rng = np.random.default_rng(1)
     rows, others = rng.normal(size=(6, 4)), rng.normal(size=(5, 4))

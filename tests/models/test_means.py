@@ -48,5 +48,5 @@ def test_a_taken_name_is_refused() -> None:
 def test_unknown_names_list_the_known() -> None:
     with pytest.raises(InputError, match=r"one of .*output_sized, paper, tiled, zero.*'analytical'"):
         get_mean("analytical")
-    with pytest.raises(InputError, match=r"importable module.*no_such_module_anywhere"):
+    with pytest.raises(InputError, match=r"Python module that can be imported.*no_such_module_anywhere"):
         get_mean("paper", ["no_such_module_anywhere"])

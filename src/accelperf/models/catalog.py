@@ -31,6 +31,14 @@ _CLASSES: dict[str, tuple[str, str]] = {
     "ann": ("accelperf.models.ann_settings:AnnSettings", "accelperf.models.ann:Ann"),
     "gp_zero": _GAUSSIAN_PROCESS,
     "gp_analytic": _GAUSSIAN_PROCESS,
+    "gp_ann_mean": (
+        "accelperf.models.gp_ann_mean_settings:GpAnnMeanSettings",
+        "accelperf.models.gp_ann_mean:GpAnnMean",
+    ),
+    "gp_calibrated": (
+        "accelperf.models.gp_calibrated_settings:GpCalibratedSettings",
+        "accelperf.models.gp_calibrated:GpCalibrated",
+    ),
 }
 """For each key, where its hyperparameters and its estimator are defined."""
 _PREDICTORS: dict[str, str] = {
@@ -39,7 +47,9 @@ _PREDICTORS: dict[str, str] = {
     "tree_ensemble": "accelperf.models.tree_predictor:TreeEnsemblePredictor",
     "xgboost": "accelperf.models.baselines:XgboostPredictor",
     "network": "accelperf.models.network_predictor:NetworkPredictor",
+    "network_mean": "accelperf.models.network_predictor:NetworkMeanPredictor",
     "gaussian_process": "accelperf.models.predictors:GaussianProcessPredictor",
+    "calibrated_roofline": "accelperf.models.calibrated_predictor:CalibratedPredictor",
 }
 
 ESTIMATORS: tuple[str, ...] = tuple(_CLASSES)

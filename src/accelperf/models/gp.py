@@ -8,73 +8,55 @@ Hyperparameters maximise the log marginal likelihood plus weak log-normal priors
 lengthscale that the data say nothing about from running away; they are too wide to move one that
 the data determine.
 
-All fits of one configuration share one traced TensorFlow function: rows are swapped through
-variables, since tracing anew for every fold is most of the cost of a naive loop. Folds start from
-the optimum of all rows with its exact curvature, a few evaluations from their own.
+All rows are fitted to a GPflow model; models of one kernel share one traced TensorFlow function, whose
+rows are swapped through variables, since tracing takes longer than a fit. The same objective in closed
+form (`accelperf.models.log_posterior`) serves where TensorFlow's cost for each call would rule: the
+steps of Adam, and the refits of the folds (`accelperf.models.gp_folds`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.optimize
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from accelperf.analytic import NUMPY
 from accelperf.features import FeatureMatrix
 from accelperf.models.base import Estimator, FitError, Fold, Prediction, Progress
+from accelperf.models.gp_folds import ClosedForm, FoldRefits, Rows, TrainingRows
 from accelperf.models.gp_settings import GaussianProcessSettings
-from accelperf.models.kernels import Kernel, KernelExpression, KernelPart, parse_kernel
+from accelperf.models.kernels import KernelExpression, parse_kernel
+from accelperf.models.log_posterior import (
+    LENGTHSCALE_FLOOR,
+    LENGTHSCALE_PRIOR_SIGMA,
+    LENGTHSCALE_START,
+    NOISE_START,
+    TURN_BACK,
+    VARIANCE_PRIOR_SIGMA,
+    LogPosterior,
+)
 from accelperf.models.means import get_mean
-from accelperf.models.predictors import GaussianProcessPredictor, Standardiser
+from accelperf.models.optimisers import adam
+from accelperf.models.predictors import GaussianProcessPredictor
 from accelperf.models.quiet_import import silenced_stderr
+from accelperf.parameters import PARAMETER_NAMES
 from accelperf.yaml_input import StrictModel
 
 with silenced_stderr():
     import gpflow
     import tensorflow as tf
     import tensorflow_probability as tfp
-    import tf_keras
 
 Floats = NDArray[np.float64]
 
-LENGTHSCALE_START = 2.0
-"""First guess of every lengthscale, in standard deviations of its column."""
-LENGTHSCALE_FLOOR = 0.01
-"""Least lengthscale, in standard deviations of its column.
-
-Shorter ones no longer describe a function but single values, and the rounding of squared distances
-then leaves no positive definite covariance."""
-LENGTHSCALE_PRIOR_SIGMA = 1.5
-"""Spread of log lengthscale: within a factor of 20 of the median 2 on both sides with 95 %."""
-VARIANCE_PRIOR_SIGMA = 3.0
-"""Spread of log variance around 1, the variance of the scaled residuals."""
-NOISE_START = 0.1
-"""First guess of the noise variance, as a share of the variance of the scaled residuals."""
 RESTART_SIGMA = 1.0
 """Spread of the random restarts, in unconstrained units."""
-FOLD_GRADIENT_TOLERANCE = 1e-2
-"""A fold's optimum is found when no component of its gradient is larger [nats].
-
-With the curvature of a likelihood that determines its hyperparameters (1 nat or more) the loss is
-then within 1e-4 nats of its least value."""
-TURN_BACK = 1e10
-"""Loss where the covariance cannot be factorised: a line search comes back from there [nats]."""
-CURVATURE_STEP = 1e-4
-"""Step of the differences of gradients that give the curvature at the optimum."""
-
-
-@dataclass(frozen=True)
-class _TrainingRows:
-    """Rows as the likelihood sees them."""
-
-    standardiser: Standardiser
-    residual_scale: float
-    inputs: Floats
-    residuals: Floats
 
 
 def _log_normal(median: float, sigma: float) -> Any:
@@ -148,7 +130,7 @@ class _Likelihood:
             loss = self.model.training_loss()
         return loss, tape.gradient(loss, self.variables)
 
-    def set_rows(self, rows: _TrainingRows) -> None:
+    def set_rows(self, rows: TrainingRows) -> None:
         self.inputs.assign(rows.inputs)
         self.residuals.assign(rows.residuals[:, None])
 
@@ -176,33 +158,11 @@ class _Likelihood:
             return TURN_BACK, np.zeros_like(values)
         return float(loss), gradient
 
-    def curvature(self, values: Floats) -> Floats:
-        """Return the inverse of the Hessian of the loss, made positive definite.
 
-        Central differences of the gradient; directions in which the loss is flat get the curvature
-        1 of the start of a quasi-Newton method.
-        """
-        rows = []
-        for index in range(len(values)):
-            step = np.zeros_like(values)
-            step[index] = CURVATURE_STEP
-            rows.append((self(values + step)[1] - self(values - step)[1]) / (2 * CURVATURE_STEP))
-        hessian = np.array(rows)
-        eigenvalues, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
-        eigenvalues = np.where(eigenvalues > 1e-3, eigenvalues, 1.0)
-        inverse: Floats = (vectors / eigenvalues) @ vectors.T
-        return (inverse + inverse.T) / 2
-
-    def kernel(self) -> Kernel:
-        """Return the kernel with its current hyperparameters."""
-        parts = []
-        for name, part in zip(self.expression.names, self.parts, strict=True):
-            lengthscales = [] if name == "linear" else part.lengthscales.numpy()
-            parts.append(KernelPart(name, np.atleast_1d(part.variance.numpy()), np.atleast_1d(lengthscales)))
-        return Kernel(self.expression.operation, tuple(parts))
-
-    def noise_variance(self) -> float:
-        return float(self.model.likelihood.variance.numpy())
+@lru_cache(maxsize=4)
+def _traced_likelihood(expression: KernelExpression, columns: int, ard: bool, floor: float) -> _Likelihood:
+    """Return a likelihood that the estimators of a sweep share: tracing takes longer than a fit."""
+    return _Likelihood(expression, columns, ard, floor)
 
 
 @dataclass(frozen=True)
@@ -240,7 +200,9 @@ class GaussianProcess(Estimator):
         super().__init__(settings)
         self._expression = parse_kernel(settings.kernel)
         self._mean = get_mean(settings.mean, settings.modules)
-        self._likelihood: _Likelihood | None = None
+        columns = len(PARAMETER_NAMES)
+        posterior = LogPosterior(self._expression, columns, settings.ard, settings.noise_floor)
+        self._closed_form = ClosedForm(settings, posterior)
         self._full: _FullFit | None = None
 
     def fit(self, features: FeatureMatrix) -> GaussianProcessPredictor:
@@ -256,16 +218,10 @@ class GaussianProcess(Estimator):
         predictions of a fold know its training rows alone.
         """
         full = self._fit_full(features)
-        likelihood = self._objective(features)
-        likelihood.set_rows(self._rows(features))
-        curvature = likelihood.curvature(full.values) if self.settings.optimizer == "lbfgs" else None
+        refits = FoldRefits.prepare(self._closed_form, self._rows(features), full.values)
         predictions = []
-        for done, fold in enumerate(folds, start=1):
-            rows = self._rows(features.take(fold.train))
-            likelihood.set_rows(rows)
-            self._optimise(likelihood, full.values, self.settings.fold_steps, curvature)
-            predictor = self._predictor(likelihood, rows)
-            predictions.append(predictor.predict(features.take(fold.test)))
+        for done, prediction in enumerate(refits.predict_each(folds), start=1):
+            predictions.append(prediction)
             if progress is not None:
                 progress(done, len(folds))
         return predictions
@@ -276,85 +232,41 @@ class GaussianProcess(Estimator):
 
     def _fit_full(self, features: FeatureMatrix) -> _FullFit:
         if self._full is None or self._full.features is not features:
-            likelihood = self._objective(features)
-            rows = self._rows(features)
-            likelihood.set_rows(rows)
+            rows = TrainingRows.of(self._rows(features))
+            first = self._closed_form.posterior.start
             generator = np.random.default_rng(self.settings.seed)
-            starts = [likelihood.start]
+            starts = [first]
             for _ in range(self.settings.restarts):
-                starts.append(likelihood.start + generator.normal(0, RESTART_SIGMA, len(likelihood.start)))
-            optima = [self._optimise(likelihood, start, self.settings.steps) for start in starts]
-            best, _ = min(optima, key=lambda optimum: optimum[1])
-            likelihood.set_values(best)
-            self._full = _FullFit(features, best, self._predictor(likelihood, rows))
+                starts.append(first + generator.normal(0, RESTART_SIGMA, len(first)))
+            # The matrices are small: threads inside of an operation would wait for each other.
+            with threadpool_limits(1):
+                optima = [self._optimise(rows, start) for start in starts]
+            best = self._closed_form.check(*min(optima, key=lambda optimum: optimum[1]))
+            self._full = _FullFit(features, best, self._closed_form.predictor(best, rows))
         return self._full
 
-    def _objective(self, features: FeatureMatrix) -> _Likelihood:
-        if self._likelihood is None:
-            columns = features.parameters.shape[1]
-            settings = self.settings
-            self._likelihood = _Likelihood(self._expression, columns, settings.ard, settings.noise_floor)
-        return self._likelihood
-
-    def _rows(self, features: FeatureMatrix) -> _TrainingRows:
-        standardiser = Standardiser.fit(features.parameters)
+    def _rows(self, features: FeatureMatrix) -> Rows:
         mean = np.asarray(self._mean(features.latency_inputs(), NUMPY), dtype=np.float64)
-        residuals = features.latency_ms - mean
-        if not np.all(np.isfinite(residuals)):
+        if not np.all(np.isfinite(mean)):
             raise FitError(f"mean {self.settings.mean!r} is not finite on every row")
-        scale = float(np.sqrt(np.mean(residuals**2)))
-        if scale == 0:
-            # A mean that is exact leaves nothing to learn; any unit serves.
-            scale = float(np.mean(features.latency_ms)) * 1e-9
-        return _TrainingRows(standardiser, scale, standardiser(features.parameters), residuals / scale)
+        return Rows(features.parameters, features.latency_ms, mean)
 
-    def _optimise(
-        self, likelihood: _Likelihood, start: Floats, steps: int, curvature: Floats | None = None
-    ) -> tuple[Floats, float]:
-        """Set and return the hyperparameters that minimise the loss from a start, and the loss."""
-        if steps == 0:
-            values = start
-        elif self.settings.optimizer == "adam":
-            values = self._adam(likelihood, start, steps)
-        elif curvature is None:
-            values = scipy.optimize.minimize(
-                likelihood, start, jac=True, method="L-BFGS-B", options={"maxiter": steps}
-            ).x
-        else:
-            values = scipy.optimize.minimize(
-                likelihood,
-                start,
-                jac=True,
-                method="BFGS",
-                options={"maxiter": steps, "gtol": FOLD_GRADIENT_TOLERANCE, "hess_inv0": curvature},
-            ).x
-        loss, _ = likelihood(values)
-        if loss >= TURN_BACK:
-            raise FitError(
-                f"training diverged: kernel {self.settings.kernel}, mean {self.settings.mean}, "
-                f"{self.settings.optimizer} with learning rate {self.settings.learning_rate:g}"
-            )
-        return values, loss
-
-    def _adam(self, likelihood: _Likelihood, start: Floats, steps: int) -> Floats:
-        variable = tf.Variable(start)
-        optimizer = tf_keras.optimizers.Adam(learning_rate=self.settings.learning_rate)
-        for _ in range(steps):
-            loss, gradient = likelihood(variable.numpy())
-            if loss >= TURN_BACK:
-                break
-            optimizer.apply_gradients([(tf.constant(gradient), variable)])
-        values: Floats = variable.numpy()
-        return values
-
-    def _predictor(self, likelihood: _Likelihood, rows: _TrainingRows) -> GaussianProcessPredictor:
-        return GaussianProcessPredictor(
-            mean_name=self.settings.mean,
-            modules=tuple(self.settings.modules),
-            standardiser=rows.standardiser,
-            kernel=likelihood.kernel(),
-            noise_variance=likelihood.noise_variance(),
-            residual_scale=rows.residual_scale,
-            inputs=rows.inputs,
-            residuals=rows.residuals,
+    def _optimise(self, rows: TrainingRows, start: Floats) -> tuple[Floats, float]:
+        """Return the hyperparameters that minimise the loss of all rows from a start, and the loss."""
+        settings, closed_form = self.settings, self._closed_form
+        if settings.optimizer == "adam":
+            # Each of its many steps is cheap; calling a graph would cost more than the step.
+            objective = closed_form.objective(rows)
+            return adam(objective, start, settings.steps, settings.learning_rate, give_up=TURN_BACK)
+        columns = len(PARAMETER_NAMES)
+        likelihood = _traced_likelihood(self._expression, columns, settings.ard, settings.noise_floor)
+        likelihood.set_rows(rows)
+        found = scipy.optimize.minimize(
+            likelihood,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=closed_form.posterior.bounds,
+            options={"maxiter": settings.steps},
         )
+        return found.x, float(found.fun)

@@ -8,7 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from accelperf.errors import InputError
 from accelperf.models.kernels import parse_kernel
-from accelperf.models.means import get_mean
+from accelperf.models.means import get_mean, import_means
 from accelperf.yaml_input import StrictModel
 
 
@@ -60,11 +60,23 @@ class GaussianProcessSettings(StrictModel):
             raise ValueError(error.expected) from None
         return value
 
+    @field_validator("modules")
+    @classmethod
+    def _importable(cls, value: list[str]) -> list[str]:
+        for module in value:
+            try:
+                import_means(module)
+            except InputError as error:
+                raise ValueError(f"{error.expected}, not {error.got}") from None
+        return value
+
     @field_validator("mean")
     @classmethod
     def _known_mean(cls, value: str, info: ValidationInfo) -> str:
+        if "modules" not in info.data:
+            return value  # said already what is wrong
         try:
-            get_mean(value, info.data.get("modules", ()))
+            get_mean(value)
         except InputError as error:
             raise ValueError(error.expected) from None
         return value

@@ -47,6 +47,21 @@ def register_mean(name: str) -> Callable[[MeanFunction], MeanFunction]:
     return register
 
 
+def import_means(module: str) -> None:
+    """Import a module of the user's own, which may register means.
+
+    Raises
+    ------
+    InputError
+        If it cannot be imported, whatever goes wrong in it.
+    """
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise InputError("a Python module that can be imported", f"{module!r} ({reason})") from error
+
+
 def get_mean(name: str, modules: Sequence[str] = ()) -> MeanFunction:
     """Return the mean function of that name.
 
@@ -63,10 +78,7 @@ def get_mean(name: str, modules: Sequence[str] = ()) -> MeanFunction:
         For a module that cannot be imported, or an unknown name (the known ones are listed).
     """
     for module in modules:
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            raise InputError("an importable module in `modules`", f"{module!r} ({error})") from None
+        import_means(module)
     if name not in _MEANS:
         raise InputError(f"a mean, one of {known(_MEANS)}", repr(name))
     return _MEANS[name]

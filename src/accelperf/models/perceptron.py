@@ -34,6 +34,13 @@ def _sigmoid(values: Floats) -> Floats:
 
 ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {"relu": _relu, "tanh": _tanh, "sigmoid": _sigmoid}
 
+_SLOPES: dict[str, Callable[[Floats], Floats]] = {
+    "relu": lambda values: (values > 0).astype(np.float64),
+    "tanh": lambda values: 1.0 - values**2,
+    "sigmoid": lambda values: values * (1.0 - values),
+}
+"""Slope of each activation, from its value."""
+
 
 def parse_layers(text: str) -> tuple[int, ...]:
     """Read the shape of a network.
@@ -108,13 +115,34 @@ class Perceptron:
 
     def __call__(self, inputs: Floats) -> Floats:
         """Return the output [rows] for inputs [rows, inputs]."""
-        values = inputs
+        return self.layer_outputs(inputs)[-1][:, 0]
+
+    def layer_outputs(self, inputs: Floats) -> list[Floats]:
+        """Return what each layer hands on, shape [rows, width] each, the inputs first."""
+        outputs = [inputs]
         activate = ACTIVATIONS[self.activation]
         for layer, (weights, biases) in enumerate(zip(self.weights, self.biases, strict=True), start=1):
-            values = values @ weights + biases
-            if layer < len(self.weights):
-                values = activate(values)
-        return values[:, 0]
+            values = outputs[-1] @ weights + biases
+            outputs.append(activate(values) if layer < len(self.weights) else values)
+        return outputs
+
+    def gradient(self, outputs: list[Floats], by_output: Floats) -> Floats:
+        """Return the gradient of a loss by all parameters, in the order of `initial_parameters`.
+
+        Parameters
+        ----------
+        outputs : list of array
+            What `layer_outputs` returned.
+        by_output : array of shape [rows]
+            Gradient of the loss by the network's output.
+        """
+        parts: list[Floats] = []
+        signal = by_output[:, None]
+        for layer in reversed(range(len(self.weights))):
+            parts = [(outputs[layer].T @ signal).ravel(), signal.sum(axis=0), *parts]
+            if layer:
+                signal = signal @ self.weights[layer].T * _SLOPES[self.activation](outputs[layer])
+        return np.concatenate(parts)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return weights and biases under the names that `from_arrays` reads."""

@@ -181,13 +181,17 @@ class GaussianProcessPredictor:
 
     def predict(self, features: FeatureMatrix) -> Prediction:
         """Return normal predictive distributions [ms], noise included."""
-        inputs = self.standardiser(features.parameters)
+        return self.predict_parameters(features.parameters, self.mean_ms(features))
+
+    def predict_parameters(self, parameters: Floats, mean_ms: Floats) -> Prediction:
+        """Return what `predict` does for parameters [rows, 15] and means [rows] [ms]."""
+        inputs = self.standardiser(parameters)
         cross = self.kernel(inputs, self.inputs)
         projected = solve_triangular(self.cholesky, cross.T, lower=True)
         variance = self.kernel.diagonal(inputs) - np.sum(projected**2, axis=0) + self.noise_variance
         # Rounding can leave less than the noise where a training row is repeated.
         std = self.residual_scale * np.sqrt(np.maximum(variance, self.noise_variance))
-        return Prediction.normal(self.mean_ms(features) + self.residual_scale * (cross @ self.weights), std)
+        return Prediction.normal(mean_ms + self.residual_scale * (cross @ self.weights), std)
 
     def predict_loo(self, features: FeatureMatrix) -> Prediction:
         r"""Return leave-one-out predictions of the training rows at fixed hyperparameters.

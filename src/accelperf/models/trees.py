@@ -7,7 +7,8 @@ two was meant cannot be told, so that both are here (``docs/estimators.md``).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from pydantic import Field
 
 from accelperf.features import FeatureMatrix
 from accelperf.models.base import Estimator, Fold, Prediction, Progress
+from accelperf.models.parallel import Workers, map_folds
 from accelperf.models.tree_predictor import LEAF, Tree, TreeEnsemblePredictor
 from accelperf.yaml_input import StrictModel
 
@@ -25,7 +27,7 @@ PROCESS_TREES = 10_000
 """Number of trees from which on folds go to processes of their own.
 
 Fitting one takes 0.4 to 1 ms, most of it in Python and under its lock, so that threads gain
-nothing; the processes take about 3 s to start."""
+nothing."""
 
 
 class TreeSettings(StrictModel):
@@ -90,22 +92,14 @@ class _BoostedTrees(Estimator):
         self, features: FeatureMatrix, folds: Sequence[Fold], progress: Progress | None = None
     ) -> list[Prediction]:
         """Return each fold's predictions; if there is much to do, folds share the cores."""
+        workers: Workers = "one" if len(folds) * self.settings.n_estimators < PROCESS_TREES else "processes"
+        predict = partial(self._predict_fold, features.parameters, features.latency_ms)
         predictions = []
-        results = self._predict_each(features.parameters, features.latency_ms, folds)
-        for done, values in enumerate(results, start=1):
+        for done, values in enumerate(map_folds(predict, folds, workers), start=1):
             predictions.append(Prediction(values))
             if progress is not None:
                 progress(done, len(folds))
         return predictions
-
-    def _predict_each(self, parameters: Floats, latency: Floats, folds: Sequence[Fold]) -> Iterable[Floats]:
-        if len(folds) * self.settings.n_estimators < PROCESS_TREES:
-            return (self._predict_fold(parameters, latency, fold) for fold in folds)
-        import joblib
-
-        jobs = (joblib.delayed(self._predict_fold)(parameters, latency, fold) for fold in folds)
-        results: Iterable[Floats] = joblib.Parallel(n_jobs=-1, return_as="generator")(jobs)
-        return results
 
     def _predict_fold(self, parameters: Floats, latency: Floats, fold: Fold) -> Floats:
         fitted = self.fit_arrays(parameters[fold.train], latency[fold.train])

@@ -9,12 +9,10 @@ from typing import Any
 
 from accelperf.errors import InputError, print_warning
 from accelperf.layers import ReadReport, file_md5, total_report
+from accelperf.logs import find_logs
 from accelperf.memory.shuhai import RUN_FILE, ShuhaiLog, ShuhaiRun, find_run, read_run
 from accelperf.memory.table import MemoryRow, memory_table, write_memory
 from accelperf.yaml_input import read_model
-
-_DOCUMENT_SUFFIXES = frozenset({".dvc", ".md", ".rst", ".pdf", ".png", ".jpg", ".svg", ".py"})
-_DOCUMENT_STEMS = frozenset({"readme", "license", "notice", "citation"})
 
 
 def run(logs: Path, output: Path, report: Path) -> None:
@@ -75,19 +73,6 @@ def read_logs(folder: Path) -> list[tuple[ShuhaiLog, ReadReport]]:
             (log, ReadReport(path.as_posix(), file_md5(path), log.format, len(log.rows), kept, skipped))
         )
     return read
-
-
-def find_logs(folder: Path) -> list[Path]:
-    """Return the files below a folder that should be logs, in order."""
-    return sorted(
-        path
-        for path in folder.rglob("*")
-        if path.is_file()
-        and path.name != RUN_FILE
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-        and path.suffix.lower() not in _DOCUMENT_SUFFIXES
-        and path.stem.lower() not in _DOCUMENT_STEMS
-    )
 
 
 def check_distinct(logs: list[ShuhaiLog]) -> None:

@@ -8,11 +8,12 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from accelperf.errors import InputError, print_warning
+from accelperf.logs import find_logs
 from accelperf.memory.analysis import RunLog
 from accelperf.memory.shuhai import ShuhaiRun, find_run, read_run
 from accelperf.memory_report import MemoryReport, write_memory_report
 from accelperf.memory_report.wording import notes_text
-from accelperf.stages.ingest_memory import check_distinct, find_logs
+from accelperf.stages.ingest_memory import check_distinct
 from accelperf.yaml_input import read_model
 
 
