@@ -16,7 +16,7 @@ from accelperf.errors import InputError, known
 from accelperf.evaluation.splits import SCHEMES
 from accelperf.layers import ORIGINS
 from accelperf.models.catalog import ESTIMATORS
-from accelperf.yaml_input import StrictModel, parse_model, read_mapping, read_model
+from accelperf.yaml_input import StrictModel, parse_model, read_mapping
 
 PARAMS_FILE = "params.yaml"
 CONF_FOLDER = "conf"
@@ -190,4 +190,14 @@ def configured(root: Path, group: str) -> list[str]:
 
 def read_evaluation(root: Path, scheme: str) -> EvaluationSettings:
     """Read ``conf/evaluation/SCHEME.yaml`` (see `EvaluationSettings`)."""
-    return read_model(root / CONF_FOLDER / "evaluation" / f"{scheme}.yaml", EvaluationSettings)
+    path = root / CONF_FOLDER / "evaluation" / f"{scheme}.yaml"
+    data, lines = read_mapping(path)
+    settings = parse_model(EvaluationSettings, data, file=path, lines=lines)
+    if settings.scheme != scheme:
+        raise InputError(
+            f"scheme: {scheme}, as the file is named",
+            repr(settings.scheme),
+            file=path,
+            line=lines[("scheme",)],
+        )
+    return settings

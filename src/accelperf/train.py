@@ -46,9 +46,11 @@ from accelperf.settings import (
     read_evaluation,
     read_settings,
 )
+from accelperf.yaml_input import read_mapping
 
 if TYPE_CHECKING:
     from accelperf.evaluation.nested import SchemeChoice
+    from accelperf.features import FeatureMatrix
     from accelperf.points import Point
     from accelperf.publication import TrainingData
     from accelperf.sweep import Sweep
@@ -168,7 +170,7 @@ def task(config: DictConfig) -> float:
     folder = Path(context.runtime.output_dir)
     try:
         data = TrainingData.read(Path(config.features))
-        _check_publication(config, [_estimator_key()])
+        _check_publication(config, [_estimator_key()], data.features)
         nested = _nested_schemes(config, data)
         if nested and not config.publish:
             raise InputError("a sweep (-m or grid=NAME) with nested=", "one configuration")
@@ -180,7 +182,7 @@ def task(config: DictConfig) -> float:
         # Hydra would print the overrides first; `main` raises it.
         _session.error = error
         return math.nan
-    _session.single = SingleRun(trial, folder, store, data, bool(config.publish), nested)
+    _session.single = SingleRun(trial, folder, store, data, _flag(config, "publish"), nested)
     return trial.mae_ms
 
 
@@ -231,11 +233,19 @@ def _settings(config: DictConfig) -> dict[str, Any]:
     return {str(name): value for name, value in settings.items()}
 
 
+def _flag(config: DictConfig, name: str) -> bool:
+    """Return a setting that is true or false; Hydra lets any text pass."""
+    value = config.get(name, False)
+    if not isinstance(value, bool):
+        raise InputError(f"{name}=true or {name}=false", repr(value))
+    return value
+
+
 def _configuration(config: DictConfig, key: str, settings: dict[str, Any] | None = None) -> Configuration:
     from accelperf.trials import Configuration
 
     evaluation = config.evaluation
-    keep_twins = bool(evaluation.get("keep_twins", False))
+    keep_twins = _flag(evaluation, "keep_twins")
     given = _settings(config) if settings is None else settings
     return Configuration.complete(key, given, str(evaluation.scheme), keep_twins)
 
@@ -277,8 +287,8 @@ def _start_sweep(config: DictConfig) -> Sweep:
     make_importable(root)
     axes = _list_axes(config)
     points, estimators = _check_points(config, axes)
-    _check_publication(config, estimators)
     data = TrainingData.read(Path(config.features))
+    _check_publication(config, estimators, data.features)
     nested = _nested_schemes(config, data)
     if nested and len({point.configuration.scheme for point in points or ()}) > 1:
         raise InputError("one scheme of evaluation with nested=", "several")
@@ -299,7 +309,7 @@ def _start_sweep(config: DictConfig) -> Sweep:
         store,
         name=f"{key} sweep" + ("" if grid == NO_GRID else f" {grid}") + data.label,
         tags=run_tags(key, origin=data.origin, features_md5=data.md5, root=root, kind="sweep", grid=grid),
-        publishes=bool(config.publish),
+        publishes=_flag(config, "publish"),
         nested=nested,
     )
     if axes is not None and points is not None and sweep.pending is not None:
@@ -326,7 +336,7 @@ def _nested_schemes(config: DictConfig, data: TrainingData) -> list[SchemeChoice
         if name not in SCHEMES:
             raise InputError(f"nested=[SCHEME,...], of {known(SCHEMES)}", repr(name))
         if name == selecting:
-            keep_twins = bool(config.evaluation.get("keep_twins", False))
+            keep_twins = _flag(config.evaluation, "keep_twins")
         else:
             keep_twins = read_evaluation(Path(), str(name)).keep_twins
         choice = SchemeChoice(str(name), keep_twins)
@@ -469,9 +479,11 @@ class _Composer:
         return self._composed[overrides]
 
 
-def _check_publication(config: DictConfig, estimators: Sequence[str]) -> None:
+def _check_publication(config: DictConfig, estimators: Sequence[str], features: FeatureMatrix) -> None:
     """Check, before anything is computed, that results can be published."""
-    if not config.publish:
+    from accelperf.evaluation.splits import make_folds
+
+    if not _flag(config, "publish"):
         return
     if len(estimators) > 1:
         raise InputError("one estimator with publish=true", " and ".join(estimators))
@@ -481,6 +493,9 @@ def _check_publication(config: DictConfig, estimators: Sequence[str]) -> None:
             f"evaluation={selecting} with publish=true, the first of schemes in params.yaml",
             f"evaluation={config.evaluation.scheme}",
         )
+    for scheme in read_settings(Path()).schemes:
+        # A scheme that these rows cannot support is better known before the sweep than after it.
+        make_folds(features, scheme, keep_twins=read_evaluation(Path(), scheme).keep_twins)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -503,7 +518,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # The project is the working directory of everything, wherever the command was typed.
         with chdir(root):
             try:
-                status = _run(_complete(typed))
+                complete = _complete(typed)
+                make_importable(root)
+                _check_files(complete)
+                status = _run(complete)
             except KeyboardInterrupt:
                 print("interrupted", file=sys.stderr)
                 status = EXIT_INTERRUPTED
@@ -523,6 +541,29 @@ def _complete(arguments: list[str]) -> list[str]:
     if publishes and not any(text.startswith("nested=") for text in arguments):
         arguments.append(f"nested=[{','.join(read_settings(Path()).nested_selection)}]")
     return arguments
+
+
+def _check_files(arguments: Sequence[str]) -> None:
+    """Check the configuration files that are named, so that what is wrong in them has a line.
+
+    Hydra composes first, and then a value no longer knows where it stood. Unknown names are left to
+    Hydra, which lists the known ones.
+    """
+    from accelperf.models.catalog import check_settings
+
+    for text in arguments:
+        group, _, names = text.partition("=")
+        if group not in ("model", "evaluation"):
+            continue
+        for name in names.split(","):
+            path = Path(CONF_FOLDER) / group / f"{name}.yaml"
+            if not path.is_file():
+                continue
+            if group == "evaluation":
+                read_evaluation(Path(), name)
+            else:
+                hyperparameters, lines = read_mapping(path)
+                check_settings(name, hyperparameters, file=path, lines=lines)
 
 
 def _run(arguments: list[str]) -> int:

@@ -79,8 +79,8 @@ def test_the_unit_of_time_does_not_matter(
 ) -> None:
     scaled = FeatureMatrix(features.table.assign(latency_ms=features.latency_ms * unit))
     ours, theirs = fitted.predict(features), fit(scaled).predict(features)
-    np.testing.assert_allclose(theirs.median_ms / unit, ours.median_ms, rtol=CLOSED_FORM)
-    np.testing.assert_allclose(theirs.upper_ms / unit, ours.upper_ms, rtol=CLOSED_FORM)
+    np.testing.assert_allclose(theirs.median_ms / unit, ours.median_ms, rtol=REFIT)
+    np.testing.assert_allclose(theirs.upper_ms / unit, ours.upper_ms, rtol=REFIT)
 
 
 def test_a_fold_knows_nothing_of_the_latency_it_leaves_out(features: FeatureMatrix) -> None:
@@ -132,7 +132,9 @@ def test_one_shape_is_refused(features: FeatureMatrix) -> None:
 
 def test_a_measured_layer_is_recalled(features: FeatureMatrix, fitted: CalibratedPredictor) -> None:
     prediction = fitted.predict(features)
-    np.testing.assert_allclose(prediction.median_ms, features.latency_ms, rtol=REFIT)
+    error = np.abs(np.log(prediction.median_ms / features.latency_ms))
+    # Outliers too: they are alone with their deviation, but it is known. Two rows are repeats.
+    assert np.max(error) < 3 * fitted.noise.compute
     new = FeatureMatrix(features.table.assign(output_channels=features.table["output_channels"] + 1))
     relative = prediction.std_ms / prediction.median_ms
     assert np.all(fitted.predict(new).std_ms / fitted.predict(new).median_ms > relative)
@@ -210,7 +212,7 @@ def test_the_residual_process_can_be_switched_off(features: FeatureMatrix) -> No
 
 def test_many_layers_make_a_sparse_process(features_of: Maker, capsys: pytest.CaptureFixture[str]) -> None:
     features, new = features_of(150, noise=0.02), features_of(40, seed=3, noise=0.02)
-    sparse = fit(features, max_exact_layers=60, inducing_layers=40)
+    sparse = fit(features, max_exact_layers=100, inducing_layers=40)
     assert "sparse process with 40 of them" in capsys.readouterr().err
     assert len(sparse.weights) <= 40
     error = [

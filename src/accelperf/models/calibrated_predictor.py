@@ -9,7 +9,7 @@ never measured, one for accelerators never measured, none for a layer that was m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -207,7 +207,11 @@ class CalibratedPredictor:
 
     def rows(self, layers: Layers, roofline: LogRoofline) -> ProcessRows:
         """Return the layers as the process sees them."""
-        return process_rows(layers, roofline, self.standardiser)
+        rows = process_rows(layers, roofline, self.standardiser)
+        # A layer that was measured has the tail that it was found to have.
+        places = {key: place for place, key in enumerate(self.support.keys) if key}
+        place = np.array([places.get(key, -1) for key in layers.keys])
+        return replace(rows, tails=np.where(place < 0, 1.0, self.support.tails[place]))
 
     def predict(self, features: FeatureMatrix) -> Prediction:
         """Return log-normal predictive distributions [ms], noise included."""

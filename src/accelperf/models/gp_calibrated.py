@@ -75,7 +75,10 @@ SCORE = 0.95
 ENOUGH_SCORES = 20
 """Scores of which the largest but none is the 95 % quantile; of fewer, even the largest is too small."""
 LEAST_FACTOR = 1.0
-"""Intervals are never narrowed: the layers left out may have been lucky ones."""
+"""Intervals of new shapes are never narrowed: the layers left out may have been lucky ones."""
+LEAST_ACCELERATOR_FACTOR = 0.5
+"""Those of new accelerators may be: they include the broad prior of every rate that no layer was bound
+by, which is more than most layers need."""
 
 
 @dataclass(frozen=True)
@@ -242,6 +245,12 @@ class GpCalibrated(Estimator):
         if self._full is None or self._full.features is not features:
             rows = _Rows.of(features)
             measured = _Measured.of(rows, np.arange(len(features)))
+            if len(measured) > self.settings.max_exact_layers:
+                print_warning(
+                    f"{len(measured)} distinct layers are above max_exact_layers "
+                    f"({self.settings.max_exact_layers}): sparse process with "
+                    f"{self.settings.inducing_layers} of them"
+                )
             with threadpool_limits(1 if len(measured) < THREADED_LAYERS else None):
                 optimum, predictor = self._fit(measured, None)
             predictor = replace(predictor, datasheets=datasheets(features))
@@ -276,10 +285,6 @@ class GpCalibrated(Estimator):
             noise=noise,
         )
         if sparse:
-            print_warning(
-                f"{len(measured)} distinct layers are above max_exact_layers "
-                f"({settings.max_exact_layers}): sparse process with {settings.inducing_layers} of them"
-            )
             predictor = conditioner.sparse_predictor(measured, roofline)
         else:
             predictor = conditioner.predictor(sample, roofline)
@@ -393,7 +398,7 @@ class _Conditioner:
         network = self._factor(measured, roofline, groups)
         accelerators = measured.layers.accelerators
         groups = [(accelerators == name, measured.counts) for name in np.unique(accelerators)]
-        accelerator = self._factor(measured, roofline, groups)
+        accelerator = self._factor(measured, roofline, groups, LEAST_ACCELERATOR_FACTOR)
         known = [factor for factor in (shape, network) if factor is not None]
         new_shape = max(known, default=UNKNOWN_FACTOR)
         return Inflation(new_shape, new_shape if accelerator is None else accelerator)
@@ -403,6 +408,7 @@ class _Conditioner:
         measured: _Measured,
         roofline: RooflineFit,
         groups: Iterable[tuple[NDArray[np.bool_], Floats]],
+        least: float = LEAST_FACTOR,
     ) -> float | None:
         """Return the factor for which 95 % of left-out layers are covered; None if none can be."""
         scores, counts = [], []
@@ -422,7 +428,7 @@ class _Conditioner:
             counts.append(count[tested])
         if not scores:
             return None
-        return conformal_factor(np.concatenate(scores), np.concatenate(counts))
+        return conformal_factor(np.concatenate(scores), np.concatenate(counts), least)
 
 
 def repeat_noise(squares: Floats, counts: Floats, memory_share: Floats, floor: float) -> Noise:
@@ -502,7 +508,7 @@ def sparse_posterior(
     return np.asarray(inverse_cholesky.T @ projected), np.asarray((precision + precision.T) / 2)
 
 
-def conformal_factor(scores: Floats, counts: Floats) -> float:
+def conformal_factor(scores: Floats, counts: Floats, least: float = LEAST_FACTOR) -> float:
     """Return the factor on the standard deviation that covers 95 % of left-out layers.
 
     Parameters
@@ -511,12 +517,14 @@ def conformal_factor(scores: Floats, counts: Floats) -> float:
         |error| / standard deviation of each layer, left out.
     counts : array of shape [layers]
         How often each occurs.
+    least : float
+        Least factor.
 
     Returns
     -------
     float
         Weighted quantile of the scores, with the finite-sample correction of conformal
-        prediction, over the normal one, and at least `LEAST_FACTOR`; with fewer than
+        prediction, over the normal one, and at least `least`; with fewer than
         `ENOUGH_SCORES` the larger, the fewer they are.
     """
     order = np.argsort(scores, kind="stable")
@@ -524,4 +532,4 @@ def conformal_factor(scores: Floats, counts: Floats) -> float:
     level = min(SCORE * (1 + 1 / len(scores)), 1.0) * cumulated[-1]
     position = min(int(np.searchsorted(cumulated, level * (1 - 1e-12))), len(scores) - 1)
     factor = float(scores[order][position]) / NORMAL_95
-    return max(factor, LEAST_FACTOR) * max(1.0, ENOUGH_SCORES / len(scores))
+    return max(factor, least) * max(1.0, ENOUGH_SCORES / len(scores))
