@@ -44,6 +44,7 @@ SCHEMES: tuple[tuple[str, bool], ...] = (
 
 
 def print_table(table: pd.DataFrame) -> None:
+    """Print a table with four decimals, and an empty line."""
     print(table.to_string(index=False, float_format=lambda value: f"{value:.4f}"), "\n")
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from accelperf.bundle import save_bundle
 from accelperf.errors import InputError
 from accelperf.evaluation.splits import make_folds
-from accelperf.features import FeatureMatrix
+from accelperf.features import FeatureMatrix, write_features
 from accelperf.models.ann import Ann, row_order
 from accelperf.models.ann_settings import AnnSettings
 from accelperf.models.base import Estimator, FitError, Fold
@@ -181,6 +185,30 @@ def test_state(features_of: Maker) -> None:
     fitted = ann(epochs=1, layers="4-1").fit(features)
     again = NetworkPredictor.from_state(*fitted.state())
     np.testing.assert_array_equal(again.predict(features).median_ms, fitted.predict(features).median_ms)
+
+
+@pytest.mark.parametrize("key", ["ann", "gtb", "gp_ann_mean"])
+def test_predictions_need_numpy_alone(key: str, tmp_path: Path, features_of: Maker) -> None:
+    features = features_of(12)
+    fitted = create(key, {"ann": {"epochs": 1}, "gtb": {}, "gp_ann_mean": {"steps": 1}}[key]).fit(features)
+    save_bundle(
+        fitted, tmp_path, estimator=key, settings={}, features=features, features_md5="0" * 32, metrics={}
+    )  # fmt: skip
+    write_features(features, tmp_path / "features.csv")
+    script = (
+        "import sys; from pathlib import Path; from accelperf.bundle import load_bundle\n"
+        "from accelperf.features import read_features\n"
+        "folder = Path(sys.argv[1])\n"
+        "prediction = load_bundle(folder).predictor.predict(read_features(folder / 'features.csv'))\n"
+        "loaded = {name.partition('.')[0] for name in sys.modules}\n"
+        "print(float(prediction.median_ms[0]), sorted(loaded & {'tensorflow', 'gpflow', 'sklearn', 'xgboost'}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    value, _, loaded = done.stdout.strip().partition(" ")
+    assert float(value) == pytest.approx(fitted.predict(features).median_ms[0], rel=EXACT_ALGEBRA)
+    assert loaded == "[]"
 
 
 @pytest.mark.parametrize(

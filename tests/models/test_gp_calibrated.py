@@ -212,13 +212,20 @@ def test_the_residual_process_can_be_switched_off(features: FeatureMatrix) -> No
 
 def test_many_layers_make_a_sparse_process(features_of: Maker, capsys: pytest.CaptureFixture[str]) -> None:
     features, new = features_of(150, noise=0.02), features_of(40, seed=3, noise=0.02)
-    sparse = fit(features, max_exact_layers=100, inducing_layers=40)
+    sparse = fit(features, fit_layers=100, max_exact_layers=100, inducing_layers=40)
     assert "sparse process with 40 of them" in capsys.readouterr().err
     assert len(sparse.weights) <= 40
     error = [
         np.mean(np.abs(np.log(p.predict(new).median_ms / new.latency_ms))) for p in (sparse, fit(features))
     ]
     assert error[0] < 1.5 * error[1]
+
+
+def test_hyperparameters_of_a_sample_serve_all_layers(features_of: Maker) -> None:
+    features, new = features_of(150, noise=0.02), features_of(40, seed=3, noise=0.02)
+    sampled, whole = fit(features, fit_layers=100), fit(features)
+    assert len(sampled.weights) == len(whole.weights)
+    np.testing.assert_allclose(sampled.predict(new).median_ms, whole.predict(new).median_ms, rtol=0.05)
 
 
 def test_log_normal_moments() -> None:

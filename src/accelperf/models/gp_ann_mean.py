@@ -140,10 +140,12 @@ class GpAnnMean(Estimator):
         workers: Workers = "one" if len(folds) * self.settings.steps < PROCESS_STEPS else "processes"
         predict = partial(self._predict_fold, features.parameters, features.latency_ms)
         predictions = []
-        for done, prediction in enumerate(map_folds(predict, folds, workers), start=1):
-            predictions.append(prediction)
-            if progress is not None:
-                progress(done, len(folds))
+        # The matrices are small: threads inside of an operation would wait for each other, not help.
+        with threadpool_limits(1):
+            for done, prediction in enumerate(map_folds(predict, folds, workers), start=1):
+                predictions.append(prediction)
+                if progress is not None:
+                    progress(done, len(folds))
         return predictions
 
     def _predict_fold(self, parameters: Floats, latency_ms: Floats, fold: Fold) -> Prediction:
@@ -153,7 +155,6 @@ class GpAnnMean(Estimator):
     def _fit_arrays(self, parameters: Floats, latency_ms: Floats) -> NetworkMeanPredictor:
         settings, objective = self.settings, self._objective
         rows = self.scale(parameters, latency_ms)
-        # The matrices are small: threads inside of an operation would wait for each other, not help.
         with threadpool_limits(1):
             values, loss = adam(
                 partial(objective, inputs=rows.inputs, targets=rows.targets),

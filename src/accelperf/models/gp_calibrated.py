@@ -267,11 +267,10 @@ class GpCalibrated(Estimator):
         roofline = self._calibration.fit(
             measured.layers.inputs, measured.log_ms, shapes, start=None if start is None else start.roofline
         )
-        sparse = len(measured) > settings.max_exact_layers
         sample = measured
-        if sparse:
+        if len(measured) > settings.fit_layers:
             generator = np.random.default_rng(settings.seed)
-            chosen = generator.choice(len(measured), settings.max_exact_layers, replace=False)
+            chosen = generator.choice(len(measured), settings.fit_layers, replace=False)
             sample = measured.take(np.sort(chosen))
         calibrated = sample.calibrated(roofline)
         standardiser = Standardiser.fit(process_inputs(sample.layers.inputs, calibrated))
@@ -284,8 +283,10 @@ class GpCalibrated(Estimator):
             covariance=ResidualCovariance.from_values(values, roofline.covariance),
             noise=noise,
         )
-        if sparse:
+        if len(measured) > settings.max_exact_layers:
             predictor = conditioner.sparse_predictor(measured, roofline)
+        elif len(measured) > len(sample):
+            predictor = conditioner.predictor(conditioner.with_tails(measured, roofline), roofline)
         else:
             predictor = conditioner.predictor(sample, roofline)
         if settings.intervals:
@@ -338,6 +339,19 @@ class _Conditioner:
         noise = self.noise.variance(rows.memory_share) / measured.counts
         posterior = exact_posterior(covariance, rows, measured.log_ms - calibrated.log_ms, noise)
         return self._predictor(measured, roofline, covariance, rows, posterior)
+
+    def with_tails(self, measured: _Measured, roofline: RooflineFit) -> _Measured:
+        """Return layers with the tails that these hyperparameters suggest."""
+        calibrated = measured.calibrated(roofline)
+        rows = measured.process_rows(calibrated, self.standardiser)
+        residuals = measured.log_ms - calibrated.log_ms
+        noise = self.noise.variance(rows.memory_share) / measured.counts
+        tails = expected_tails(residuals**2 / self.covariance.own(rows) ** 2)
+        for _ in range(TAIL_ROUNDS):
+            rows = replace(rows, tails=tails)
+            posterior = exact_posterior(self.covariance, rows, residuals, noise)
+            tails = tail_factors(self.covariance, rows, *posterior)
+        return replace(measured, tails=tails)
 
     def sparse_predictor(self, measured: _Measured, roofline: RooflineFit) -> CalibratedPredictor:
         """Return the predictor that knows these layers through a few inducing ones."""

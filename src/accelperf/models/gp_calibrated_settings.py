@@ -32,6 +32,9 @@ class GpCalibratedSettings(StrictModel):
         Whether intervals are calibrated out of sample; else they are the process's own.
     residual_process : bool
         Whether the residual process corrects the roofline; else it only says how uncertain it is.
+    fit_layers : int
+        Distinct layers, at most, from which hyperparameters and intervals of the residual process are
+        found: a sample of them, if there are more. All of them are predicted from.
     max_exact_layers : int
         Distinct layers above which the process becomes sparse.
     inducing_layers : int
@@ -50,6 +53,7 @@ class GpCalibratedSettings(StrictModel):
     least_deviation: Annotated[float, Field(ge=0, lt=1)] = 0.005
     intervals: bool = True
     residual_process: bool = True
+    fit_layers: Annotated[int, Field(ge=10)] = 500
     max_exact_layers: Annotated[int, Field(ge=10)] = 1500
     inducing_layers: Annotated[int, Field(ge=2)] = 400
     seed: Annotated[int, Field(ge=0)] = 0
