@@ -24,7 +24,7 @@ GOOD = "origin: measured\nplatform: small\n"
         ("origin: measured\nplatforms: {}\n", r"run\.yaml:2: expected at least one platform"),
         (GOOD + "network: 50\n", r"run\.yaml:3: expected network: .*string, got 50"),
         (GOOD + "network: ' '\n", r"run\.yaml:3: expected network: a name"),
-        ("- a\n", "expected a YAML mapping, got list"),
+        ("- a\n", "expected a YAML mapping, got a list"),
     ],
 )
 def test_wrong_run_files(tmp_path, text, message):

@@ -201,7 +201,8 @@ def test_predictions_need_numpy_alone(key: str, tmp_path: Path, features_of: Mak
         "folder = Path(sys.argv[1])\n"
         "prediction = load_bundle(folder).predictor.predict(read_features(folder / 'features.csv'))\n"
         "loaded = {name.partition('.')[0] for name in sys.modules}\n"
-        "print(float(prediction.median_ms[0]), sorted(loaded & {'tensorflow', 'gpflow', 'sklearn', 'xgboost'}))"
+        "trainers = {'tensorflow', 'gpflow', 'sklearn', 'xgboost'}\n"
+        "print(float(prediction.median_ms[0]), sorted(loaded & trainers))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
@@ -45,4 +46,7 @@ def map_folds(
         import joblib
 
         jobs = (joblib.delayed(function)(fold) for fold in folds)
-        yield from joblib.Parallel(n_jobs=-1, return_as="generator")(jobs)
+        with warnings.catch_warnings():
+            # Workers of an earlier call end after some minutes without work; new ones take over.
+            warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
+            yield from joblib.Parallel(n_jobs=-1, return_as="generator")(jobs)
