@@ -18,6 +18,67 @@ from accelperf.logs.run import RunFile
 
 
 @dataclass(frozen=True)
+class Finding:
+    """Something doubtful that was seen in a log, with the figures that show it.
+
+    Attributes
+    ----------
+    code : str
+        Name of the check, one of `accelperf.logs.checks.CHECKS`.
+    message : str
+        What was found, with the measured and the expected figure and their units.
+    file : str
+        The log.
+    line : int, optional
+        Line number in it, if it is about one row.
+    accelerator, network, layer : str
+        What it is about; empty where it is about more.
+    """
+
+    code: str
+    message: str
+    file: str
+    line: int | None = None
+    accelerator: str = ""
+    network: str = ""
+    layer: str = ""
+
+
+@dataclass(frozen=True)
+class StatedTotal:
+    """A sum or an end-to-end time that a log itself states.
+
+    Attributes
+    ----------
+    stated_ms, listed_ms : float
+        What the log states and what the rows sum to that it is about (all of them, convolutions or
+        not) [ms].
+    what : str
+        Name of the figure in the log.
+    resolution_ms : float
+        Step in which the rows are printed [ms]; rounding alone may make half of it a row.
+    rows : int
+        Number of rows summed.
+    file : str
+        The log.
+    line : int
+        Line of the stated figure.
+    accelerator, network : str
+        What it is about.
+    """
+
+    stated_ms: float
+    listed_ms: float
+    what: str
+    resolution_ms: float
+    rows: int
+    file: str
+    line: int
+    accelerator: str = ""
+    network: str = ""
+
+
+@dataclass(frozen=True)
 class LogTable:
     """The convolutions of one file and the account of its rows.
 
@@ -28,10 +89,16 @@ class LogTable:
         have several rows.
     report : ReadReport
         Rows read, kept and skipped. A file that only describes the layers of another one has none.
+    findings : tuple of Finding
+        What the reader itself saw: rows that it had to reject, layers without a partner.
+    totals : tuple of StatedTotal
+        Sums that the log states.
     """
 
     table: pd.DataFrame
     report: ReadReport
+    findings: tuple[Finding, ...] = ()
+    totals: tuple[StatedTotal, ...] = ()
 
     def __post_init__(self) -> None:
         if tuple(self.table.columns) != LAYER_COLUMNS:

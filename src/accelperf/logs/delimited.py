@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelperf.errors import InputError
+from accelperf.logs.text import opened
 
 SEPARATORS: tuple[str, ...] = (";", "\t", ",")
 
@@ -129,7 +129,7 @@ def read_header(path: Path) -> Header:
     InputError
         If the file cannot be read, is not UTF-8, or has no line but comments.
     """
-    with _opened(path) as stream:
+    with opened(path) as stream:
         return _header(stream, path)
 
 
@@ -154,7 +154,7 @@ def read_records(path: Path) -> Iterator[Records]:
         As `read_header`; if a column name occurs twice; if a record has more or fewer fields than
         the header; if a quotation never ends.
     """
-    with _opened(path) as stream:
+    with opened(path) as stream:
         header = _header(stream, path)
         width = len(header.names)
         for index, name in enumerate(header.names):
@@ -186,26 +186,6 @@ def read_records(path: Path) -> Iterator[Records]:
             if row is None:
                 return
             line = header.line + parser.line_num + 1
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[TextIO]:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            yield stream
-    except UnicodeDecodeError:
-        raise InputError("UTF-8 text", "other bytes", file=path, line=_undecodable_line(path)) from None
-    except OSError as error:
-        raise InputError("a readable file", error.strerror or str(error), file=path) from None
-
-
-def _undecodable_line(path: Path) -> int | None:
-    data = path.read_bytes()
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return data.count(b"\n", 0, error.start) + 1
-    return None
 
 
 def _header(stream: TextIO, path: Path) -> Header:

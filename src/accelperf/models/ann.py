@@ -138,7 +138,7 @@ class _Trainer:
         # Biases are not decayed.
         parts = [np.full(size, 1.0 - index % 2) for index, size in enumerate(self._sizes)]
         self._decayed = np.concatenate(parts)
-        self._run = tf.function(self._steps, jit_compile=True)
+        self._run = tf.function(self._steps, autograph=False, jit_compile=True)
 
     def __call__(self, lockstep: _Lockstep, progress: Callable[[float], None]) -> Floats:
         """Return the trained parameters of all folds, shape [folds, parameters].
