@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 
 from accelperf.evaluation.cross_validation import PREDICTION_COLUMNS, evaluate
+from accelperf.evaluation.splits import make_folds
 from accelperf.features import FeatureMatrix
 from accelperf.models.base import Estimator
+from accelperf.models.baselines import HatMatrix
 from accelperf.models.catalog import create
 from tests.tolerances import EXACT_ALGEBRA, FLOAT32, PUBLISHED_6_DIGITS
 
@@ -24,7 +26,41 @@ def test_linear_regression_against_the_hat_matrix(features_of: Maker) -> None:
     projector = design @ np.linalg.pinv(design)
     residual = features.latency_ms - projector @ features.latency_ms
     left_out = features.latency_ms - residual / (1 - np.diag(projector))
-    np.testing.assert_allclose(predictions["predicted_ms"], left_out, rtol=1e-8)
+    np.testing.assert_allclose(predictions["predicted_ms"], left_out, rtol=EXACT_ALGEBRA)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "keep_twins"),
+    [
+        ("loo", False),
+        ("leave_one_shape_out", False),
+        ("leave_one_network_out", False),
+        ("leave_one_network_out", True),
+    ],
+)
+def test_linear_regression_leaves_out_as_the_plain_loop(
+    scheme: str, keep_twins: bool, features_of: Maker
+) -> None:
+    features = features_of(80)
+    linear = create("linear", {})
+    folds = make_folds(features, scheme, keep_twins=keep_twins)
+    ours = linear.predict_folds(features, folds)
+    plain = Estimator.predict_folds(linear, features, folds)
+    for one, other in zip(ours, plain, strict=True):
+        np.testing.assert_allclose(one.median_ms, other.median_ms, rtol=EXACT_ALGEBRA)
+
+
+def test_a_row_that_alone_fixes_a_coefficient_is_fitted_anew(features_of: Maker) -> None:
+    """Without it the clocks differ by accelerator alone, as other columns do."""
+    table = features_of(40).table.copy()
+    table.loc[7, "logic_clock_mhz"] = 333.0
+    features = FeatureMatrix(table)
+    parameters, latency = features.parameters, features.latency_ms
+    assert HatMatrix.of(parameters, latency).leave_out(np.array([7])) is None
+    linear, folds = create("linear", {}), make_folds(features, "loo")
+    ours = linear.predict_folds(features, folds)[7].median_ms
+    plain = linear.fit(features.take(folds[7].train)).predict(features.take(folds[7].test)).median_ms
+    np.testing.assert_array_equal(ours, plain)
 
 
 def test_trees_on_several_cores_are_the_plain_loop(features_of: Maker) -> None:
