@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 import yaml
 
+from accelperf.analytic import latency_terms
 from accelperf.errors import InputError
 from accelperf.evaluation.cross_validation import evaluate
-from accelperf.features import FeatureMatrix, write_features
+from accelperf.features import FeatureMatrix, read_features, write_features
 from accelperf.models.catalog import create
 from accelperf.report import COMPARISON_COLUMNS, markdown_table, write_report
 
@@ -165,3 +166,103 @@ def test_a_perfect_baseline_leaves_no_improvement(project: Path) -> None:
     path = project / "results/standard/loo/metrics.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"mae_ms": 0.0}))
     assert "–" in report(project, ["linear", "standard"])
+
+
+def test_errors_by_network_accelerator_and_binding_term(project: Path) -> None:
+    report(project, ["linear", "standard"])
+    table = pd.read_csv(project / "reports/breakdown.csv")
+    assert set(table["by"]) == {"network", "accelerator", "binding"}
+    for _, part in table.groupby(["estimator", "scheme", "by"]):
+        assert part["rows"].sum() == 24
+    predictions = pd.read_csv(project / "results/linear/loo/predictions.csv")
+    error = (predictions["predicted_ms"] / predictions["latency_ms"] - 1).abs()
+    for network, expected in error.groupby(predictions["network"]).mean().items():
+        row = table.query(f"estimator == 'linear' and scheme == 'loo' and group == '{network}'")
+        assert float(row["mape"].iloc[0]) == pytest.approx(expected, rel=1e-9)
+    features = read_features(project / "features.csv")
+    terms = latency_terms(features.latency_inputs(), "tiled")
+    compute = terms.compute >= np.maximum.reduce([terms.weights, terms.data, terms.store])
+    bound = table.query("estimator == 'linear' and scheme == 'loo' and group == 'compute'")
+    assert int(bound["rows"].iloc[0]) == int(compute.sum())
+
+
+def test_network_totals(project: Path) -> None:
+    report(project, ["linear", "standard"])
+    totals = pd.read_csv(project / "reports/network_totals.csv")
+    predictions = pd.read_csv(project / "results/standard/loo/predictions.csv")
+    sums = predictions.groupby(["accelerator", "network"])[["latency_ms", "predicted_ms"]].sum()
+    found = totals.query("estimator == 'standard' and scheme == 'loo'").set_index(["accelerator", "network"])
+    np.testing.assert_allclose(
+        found["relative_error"], sums["predicted_ms"] / sums["latency_ms"] - 1, rtol=1e-9
+    )
+    assert (project / "reports/network_totals.png").stat().st_size > 5000
+
+
+def test_pairs(project: Path) -> None:
+    report(project, ["linear", "standard"])
+    paired = pd.read_csv(project / "reports/paired.csv")
+    assert list(paired["scheme"]) == SCHEMES
+    for row in paired.to_dict("records"):
+        error = {}
+        for key in ("linear", "standard"):
+            table = pd.read_csv(project / f"results/{key}/{row['scheme']}/predictions.csv")
+            error[key] = float((table["predicted_ms"] / table["latency_ms"] - 1).abs().mean())
+        assert row["first"] == min(error, key=error.__getitem__)
+        difference = error[row["first"]] - error[row["second"]]
+        assert row["mape_difference"] == pytest.approx(difference, rel=1e-9)
+        assert row["lower"] <= row["mape_difference"] <= row["upper"]
+
+
+def test_without_intervals_the_page_has_no_such_section(project: Path) -> None:
+    report(project, ["linear", "standard"])
+    assert "Do the intervals hold?" not in (project / "reports/report.md").read_text()
+    assert pd.read_csv(project / "reports/reliability.csv").empty
+    path = project / "results/linear/loo/predictions.csv"
+    table = pd.read_csv(path)
+    table["lower_ms"], table["upper_ms"] = 0.5 * table["latency_ms"], 1.5 * table["latency_ms"]
+    table.to_csv(path, index=False)
+    report(project, ["linear", "standard"])
+    reliability = pd.read_csv(project / "reports/reliability.csv")
+    assert set(reliability["estimator"] + reliability["scheme"]) == {"linearloo"}
+    assert reliability["coverage"].iloc[-1] == 1.0
+    assert reliability["mean_relative_width"].iloc[-1] == pytest.approx(1.0, rel=1e-9)
+    assert "| loo    | linear " in (project / "reports/report.md").read_text()
+
+
+def test_calibration_is_reported_where_there_is_one(project: Path) -> None:
+    folder = project / "results/linear"
+    rates = {
+        "accelerator": ["fast", "fast"],
+        "quantity": ["input", "weights"],
+        "unit": ["GB/s", "GB/s"],
+        "value": [15.9, 16.0],
+        "lower": [15.5, 1.0],
+        "upper": [16.3, 256.0],
+        "share_of_datasheet": [0.99, 1.0],
+        "identified": [True, False],
+    }
+    pd.DataFrame(rates).to_csv(folder / "rates.csv", index=False)
+    features = read_features(project / "features.csv").table
+    layers = features[["accelerator", "network", "layer"]].assign(binding="input")
+    layers.to_csv(folder / "layers.csv", index=False)
+    report(project, ["linear", "standard"])
+    page = (project / "reports/report.md").read_text()
+    assert "15.5 to 16.3" in page
+    assert "no: it never binds" in page
+    table = pd.read_csv(project / "reports/breakdown.csv")
+    assert set(table[table["by"] == "binding"]["group"]) == {"input"}
+    layers.iloc[:-1].to_csv(folder / "layers.csv", index=False)
+    with pytest.raises(InputError, match=r"layers\.csv: expected a row for each of the 24 rows"):
+        report(project, ["linear", "standard"])
+    (folder / "rates.csv").write_text("accelerator\nfast\n")
+    with pytest.raises(InputError, match=r"expected a (column 'quantity'|row for each)"):
+        report(project, ["linear", "standard"])
+
+
+def test_leaks_are_counted(project: Path) -> None:
+    report(project, ["linear", "standard"])
+    page = (project / "reports/report.md").read_text()
+    features = read_features(project / "features.csv")
+    names = pd.Series(features.shapes) + features.table["accelerator"].to_numpy()
+    count = int(names.duplicated(keep=False).sum())
+    assert (f"* loo: {count} of 24 rows have a twin" in page) == (count > 0)

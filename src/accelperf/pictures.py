@@ -132,6 +132,99 @@ def error_along_network(predictions: pd.DataFrame, path: Path, *, title: str, si
     _save(figure, path, title, simulated)
 
 
+def reliability_diagram(reliability: pd.DataFrame, path: Path, *, title: str, simulated: bool) -> None:
+    """Draw how many layers lie inside of intervals that promise a share, one panel a scheme.
+
+    Parameters
+    ----------
+    reliability : DataFrame
+        Columns estimator, scheme, nominal, coverage and mean_relative_width (fractions), as
+        `accelperf.evaluation.reliability.reliability` gives them; without rows the picture says so.
+    path : Path
+        PNG file to write.
+    title : str
+        Title of the picture.
+    simulated : bool
+        Whether any latency was simulated.
+    """
+    panels = list(reliability.groupby("scheme", sort=False))
+    figure, axes = _figure(
+        max(1, len(panels)), min(2, max(1, len(panels))), width=5.2, height=4.2, share=False
+    )
+    if not panels:
+        axes[0].text(0.5, 0.5, "no estimator with intervals", ha="center", va="center")
+        axes[0].set_axis_off()
+    estimators = list(dict.fromkeys(reliability["estimator"]))
+    for ax, (scheme, rows) in zip(axes, panels, strict=False):
+        ax.plot([0, 1], [0, 1], color="0.45", lw=0.8)
+        ax.text(0.06, 0.11, "as promised", rotation=38, fontsize=7, color="0.35")
+        ax.text(0.97, 0.04, "below: too sure of itself", fontsize=7, color="0.35", ha="right")
+        ax.text(0.03, 0.95, "above: wider than needed", fontsize=7, color="0.35", va="top")
+        for colour, name in zip(_colours(len(estimators)), estimators, strict=True):
+            part = rows[rows["estimator"] == name].sort_values("nominal")
+            if part.empty:
+                continue
+            width = float(part["mean_relative_width"].iloc[-1])
+            label = f"{name} ({100 * part['nominal'].iloc[-1]:g} %: {_width(width)} wide)"
+            ax.plot(part["nominal"], part["coverage"], "o-", ms=4, lw=1.0, color=colour, label=label)
+        ax.set(xlim=(0, 1.02), ylim=(0, 1.02))
+        ax.set_xlabel("promised share of layers", fontsize=8)
+        ax.set_ylabel("share found inside", fontsize=8)
+        ax.tick_params(labelsize=7)
+        ax.set_title(str(scheme), fontsize=9)
+        ax.legend(fontsize=7, loc="center left", framealpha=0.9)
+    _save(figure, path, title, simulated)
+
+
+def _width(relative: float) -> str:
+    return f"{100 * relative:.3g} %" if relative < 10 else f"{relative:.0f} times the latency"
+
+
+def network_totals(totals: pd.DataFrame, path: Path, *, title: str, simulated: bool) -> None:
+    """Draw predicted over measured total latency of each network, one panel a scheme.
+
+    Parameters
+    ----------
+    totals : DataFrame
+        Columns estimator, scheme, accelerator, network and relative_error, as
+        `accelperf.evaluation.breakdown.network_totals` gives them. Errors beyond a factor of 2 are
+        drawn on the edge.
+    path : Path
+        PNG file to write.
+    title : str
+        Title of the picture.
+    simulated : bool
+        Whether any latency was simulated.
+    """
+    panels = list(totals.groupby("scheme", sort=False))
+    estimators = list(dict.fromkeys(totals["estimator"]))
+    keys = ["network", "accelerator"]
+    places = [tuple(row) for row in totals[keys].drop_duplicates().sort_values(keys).to_numpy(dtype=str)]
+    names = ["\n".join(place) for place in places]
+    low, high = 0.5, 2.0
+    width = max(6.0, 1.2 + 0.62 * len(places))
+    figure, axes = _figure(len(panels), 1, width=width, height=3.0, share=True)
+    for ax, (scheme, rows) in zip(axes, panels, strict=True):
+        ax.axhspan(1 - TEN_PERCENT, 1 + TEN_PERCENT, color="0.9", label="within 10 %")
+        ax.axhline(1, color="0.45", lw=0.8)
+        for index, (colour, name) in enumerate(zip(_colours(len(estimators)), estimators, strict=True)):
+            error = rows[rows["estimator"] == name].set_index(keys)["relative_error"]
+            shift = 0.7 * ((index + 0.5) / len(estimators) - 0.5)
+            ratio = [float(np.clip(1 + error[place], low, high)) for place in places]
+            ax.plot(np.arange(len(places)) + shift, ratio, "o", ms=4.5, color=colour, label=name)
+        ax.set(yscale="log", ylim=(0.97 * low, 1.03 * high))
+        ticks = [0.5, 0.7, 0.9, 1, 1.1, 1.4, 2]
+        ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+        ax.minorticks_off()
+        ax.set_xticks(np.arange(len(places)), names, fontsize=7)
+        ax.tick_params(labelsize=7, labelbottom=True)
+        ax.set_title(str(scheme), fontsize=9)
+        ax.set_ylabel("predicted / " + ("SIMULATED" if simulated else "measured"), fontsize=8)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(6, len(labels)), fontsize=8)
+    _save(figure, path, title, simulated)
+
+
 def heat_map_axes(trials: pd.DataFrame, names: Sequence[str]) -> list[str]:
     """Return the hyperparameters that a heat map shows: rows, columns, panels; fewer if fewer vary.
 

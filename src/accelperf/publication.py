@@ -22,18 +22,25 @@ import pandas as pd
 
 from accelperf import pictures
 from accelperf.bundle import MANIFEST, save_bundle
+from accelperf.errors import print_warning
 from accelperf.evaluation import cross_validation
+from accelperf.evaluation.breakdown import leak_warning
 from accelperf.evaluation.nested import NestedSelection
+from accelperf.evaluation.reliability import reliability
 from accelperf.features import FeatureMatrix, read_features
 from accelperf.layers import file_md5, write_table
 from accelperf.models.base import Estimator, FitError
+from accelperf.models.calibrated_predictor import CalibratedPredictor
+from accelperf.models.calibrated_rates import layer_table, rate_table
 from accelperf.models.catalog import create
 from accelperf.progress import FoldProgress
 from accelperf.settings import read_evaluation, read_settings
 from accelperf.tracking import Run
 from accelperf.trials import (
     BEST,
+    LAYERS,
     PREDICTIONS,
+    RATES,
     TRIALS,
     Configuration,
     Trial,
@@ -49,6 +56,8 @@ MODELS_FOLDER = Path("models")
 METRICS_FOLDER = Path("reports/metrics")
 METRICS = "metrics.json"
 IDENTITY = "mlflow.json"
+LAYOUT = 2
+"""Number of what is published; results of another number are published anew."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +113,11 @@ def log_pictures(run: Run, predictions: pd.DataFrame, key: str, scheme: str, dat
             path = Path(folder) / f"{scheme}_{draw.__name__}.png"
             draw(predictions, path, title=f"{key}, {scheme}", simulated=data.simulated)
             run.log_file(path, "pictures")
+        if predictions["lower_ms"].notna().all():
+            path = Path(folder) / f"{scheme}_reliability.png"
+            coverage = reliability(predictions).assign(estimator=key, scheme=scheme)
+            pictures.reliability_diagram(coverage, path, title=f"{key}, {scheme}", simulated=data.simulated)
+            run.log_file(path, "pictures")
 
 
 def publish(
@@ -148,7 +162,8 @@ def publish(
 
     Notes
     -----
-    Writes ``results/KEY/{trials.csv, best.yaml, mlflow.json}``,
+    Writes ``results/KEY/{trials.csv, best.yaml, mlflow.json}``, for a calibrated estimator also
+    ``rates.csv`` and ``layers.csv``,
     ``results/KEY/SCHEME/{metrics.json, predictions.csv}``, ``reports/metrics/KEY.json`` and
     ``models/KEY``, after everything was computed; earlier files stay if anything fails. If all of
     them are there and come from the same evaluations, nothing is done.
@@ -166,6 +181,9 @@ def publish(
     metrics: dict[str, dict[str, Any]] = {}
     with _staging(RESULTS_FOLDER / key) as results, _staging(MODELS_FOLDER / key) as model:
         for scheme, configuration in further.items():
+            warning = leak_warning(data.features, scheme, keep_twins=configuration.keep_twins)
+            if warning is not None:
+                print_warning(warning)
             target = results / scheme / PREDICTIONS
             target.parent.mkdir()
             if scheme == best.scheme:
@@ -192,8 +210,14 @@ def publish(
         write_trials(trials, results / TRIALS)
         write_best(best, results / BEST)
         _write_json(results / IDENTITY, identity)
+        predictor = estimator.fit(data.features)
+        if isinstance(predictor, CalibratedPredictor):
+            write_table(rate_table(predictor), results / RATES)
+            write_table(layer_table(predictor, data.features), results / LAYERS)
+            for name in (RATES, LAYERS):
+                run.log_file(results / name, "calibration")
         save_bundle(
-            estimator.fit(data.features),
+            predictor,
             model,
             estimator=key,
             settings=best.settings,
@@ -258,6 +282,7 @@ def _identity(
     return {
         "run_id": run.run_id,
         "sweep_run_id": None if parent is None else parent.run_id,
+        "layout": LAYOUT,
         "evaluations": hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16],
     }
 

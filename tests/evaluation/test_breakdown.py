@@ -50,7 +50,7 @@ def test_by_accelerator(predictions: pd.DataFrame) -> None:
     np.testing.assert_allclose(table["coverage_95"], [0.5, 0.5], rtol=EXACT_ALGEBRA)
     # The two layers of b/n err by as much in opposite directions.
     np.testing.assert_allclose(table["network_total_mape"], [0.05, 0], atol=EXACT_ALGEBRA)
-    widths = [(0.15 / 1.1 + 2 / 2) / 2, (4 / 3 + 1 / 5) / 2]
+    widths = [(0.15 / 1 + 2 / 2) / 2, (4 / 4 + 1 / 4) / 2]
     np.testing.assert_allclose(table["mean_relative_width"], widths, rtol=EXACT_ALGEBRA)
 
 

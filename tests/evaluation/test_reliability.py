@@ -47,7 +47,9 @@ def test_the_95_percent_interval_is_the_given_one() -> None:
     table = reliability(table_of(prediction, np.array([1.0, 4.0])), [0.95])
     assert table.loc[0, "coverage"] == 0.5
     np.testing.assert_allclose(table["mean_interval_ms"], NORMAL_95 * 0.4, rtol=EXACT_ALGEBRA)
-    np.testing.assert_allclose(table["mean_relative_width"], NORMAL_95 * (0.2 + 0.3) / 2, rtol=EXACT_ALGEBRA)
+    np.testing.assert_allclose(
+        table["mean_relative_width"], NORMAL_95 * (0.2 / 1 + 0.6 / 4) / 2, rtol=EXACT_ALGEBRA
+    )
 
 
 def test_bad_input_is_refused() -> None:

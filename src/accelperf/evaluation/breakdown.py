@@ -25,7 +25,8 @@ BREAKDOWN_COLUMNS: tuple[str, ...] = (
     "mean_relative_width",
 )
 """Figures of a breakdown: errors in ms, the rest as fractions; the last two are empty without
-intervals. ``mean_relative_width`` is the mean of (upper - lower) / predicted."""
+intervals. ``mean_relative_width`` is the mean of (upper - lower) / measured: a Gaussian process may
+predict a median next to zero."""
 
 
 def breakdown(predictions: pd.DataFrame, by: str | Sequence[str] | pd.Series) -> pd.DataFrame:
@@ -72,7 +73,7 @@ def _figures(part: pd.DataFrame) -> dict[str, float]:
     total_error = (totals["predicted_ms"] - totals["latency_ms"]).abs() / totals["latency_ms"]
     known = bool(part["lower_ms"].notna().all())
     inside = (part["lower_ms"] <= measured) & (measured <= part["upper_ms"])
-    width = (part["upper_ms"] - part["lower_ms"]) / predicted
+    width = (part["upper_ms"] - part["lower_ms"]) / measured
     return {
         "rows": len(part),
         "mae_ms": float((predicted - measured).abs().mean()),

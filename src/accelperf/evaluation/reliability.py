@@ -32,7 +32,8 @@ def reliability(predictions: pd.DataFrame, levels: Sequence[float] = LEVELS) -> 
     Returns
     -------
     DataFrame
-        Columns nominal, coverage, mean_interval_ms, mean_relative_width, rows.
+        Columns nominal, coverage, mean_interval_ms, mean_relative_width (over the measured latency),
+        rows.
 
     Raises
     ------
@@ -62,7 +63,7 @@ def reliability(predictions: pd.DataFrame, levels: Sequence[float] = LEVELS) -> 
                 "nominal": level,
                 "coverage": float(np.mean(inside)),
                 "mean_interval_ms": float(np.mean(upper - lower)),
-                "mean_relative_width": float(np.mean((upper - lower) / np.abs(median))),
+                "mean_relative_width": float(np.mean((upper - lower) / measured)),
                 "rows": len(measured),
             }
         )
