@@ -445,6 +445,53 @@ def test_publication_writes_results_model_and_runs(project: Project) -> None:
     }
 
 
+def test_runs_carry_the_dataset_and_the_logs_behind_it(project: Project) -> None:
+    account = project.root / "data/interim/ingest_profiles.json"
+    account.parent.mkdir()
+    log = {"file": "data/raw/a.csv", "md5": "0" * 32, "format": "native", "rows_read": 9, "rows_kept": 8}
+    account.write_text(json.dumps({"files": [log | {"skipped": {"operator pool": 1}}]}))
+    assert project.run("-m", "model=linear", "model.alpha=0.0,1.0", "hydra.sweep.dir=multirun/test") == 0
+    for run in project.runs():
+        (used,) = project.client.get_run(run.info.run_id).inputs.dataset_inputs
+        assert used.dataset.name == "features.csv"
+        assert used.dataset.digest == file_md5(project.root / "data/processed/features.csv")
+        assert [(tag.key, tag.value) for tag in used.tags] == [("mlflow.data.context", "training")]
+        profile = json.loads(used.dataset.profile)
+        assert profile["rows"] == ROWS
+        assert profile["origin"] == "simulated"
+        assert profile["logs"] == [log]
+        columns = {column["name"] for column in json.loads(used.dataset.schema)["mlflow_colspec"]}
+        assert {"kernel_height", "latency_ms"} <= columns
+
+
+def test_twins_across_folds_are_counted_on_stderr(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = project.root / "data/processed/features.csv"
+    table = read_features(path).table
+    twin = table.iloc[[0]].assign(layer="twin", position=99)
+    write_features(FeatureMatrix(pd.concat([table, twin], ignore_index=True)), path)
+    assert project.run("model=standard", "publish=true") == 0
+    text = capsys.readouterr().err
+    assert f"warning: loo: 2 of {ROWS + 1} rows have a twin" in text
+    assert "warning: leave_one_accelerator_out" not in text
+
+
+def test_a_calibrated_estimator_publishes_what_it_read_from_the_data(project: Project) -> None:
+    assert project.run("model=gp_calibrated", "model.restarts=0", "publish=true") == 0
+    results = project.root / "results/gp_calibrated"
+    rates = pd.read_csv(results / "rates.csv")
+    assert {"compute", "input", "output", "weights"} <= set(rates["quantity"])
+    layers = pd.read_csv(results / "layers.csv")
+    assert len(layers) == ROWS
+    shares = layers[[name for name in layers.columns if name.startswith("share_")]].sum(axis=1)
+    np.testing.assert_allclose(shares, 1, rtol=SAME_NUMBER)
+    published = json.loads((results / "mlflow.json").read_text())["run_id"]
+    (run,) = [run for run in project.runs() if run.info.run_id == published]
+    assert project.artifacts(run, "calibration") == {"calibration/rates.csv", "calibration/layers.csv"}
+    assert "pictures/loo_reliability.png" in project.artifacts(run, "pictures")
+
+
 def test_publication_without_a_grid(project: Project) -> None:
     assert project.run("model=standard", "grid=none", "publish=true", "hydra.sweep.dir=multirun/x") == 0
     (run,) = project.runs()

@@ -242,7 +242,7 @@ def _evaluate(
     try:
         with _run(trial, data, store) as run:
             trial = replace(trial, run_id=run.run_id)
-            _log_settings(run, trial, folder)
+            _log_settings(run, trial, folder, data)
             estimator = create(key, configuration.settings)
             with FoldProgress(title, bar=bar) as progress:
                 evaluation = cross_validation.evaluate(
@@ -279,7 +279,8 @@ def _run(
     return store.run(name, tags, parent=trial.sweep or None)
 
 
-def _log_settings(run: Run, trial: Trial, folder: Path) -> None:
+def _log_settings(run: Run, trial: Trial, folder: Path, data: TrainingData) -> None:
+    run.log_dataset(data.dataset)
     fixed = {"estimator": trial.estimator, "scheme": trial.scheme, "keep_twins": trial.keep_twins}
     run.log_parameters(fixed | dict(trial.settings))
     if (folder / CONFIGURATION).is_file():
@@ -318,9 +319,10 @@ def adopt(
         if adopted != trial:
             adopted.write(folder)
         return adopted
-    with _run(adopted, read_data(), store, {"reused_from": trial.run_id}) as run:
+    data = read_data()
+    with _run(adopted, data, store, {"reused_from": trial.run_id}) as run:
         adopted = replace(adopted, run_id=run.run_id)
-        _log_settings(run, adopted, folder)
+        _log_settings(run, adopted, folder, data)
         _log_results(run, adopted, folder)
         adopted.write(folder)
     return adopted

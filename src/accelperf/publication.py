@@ -35,7 +35,7 @@ from accelperf.models.calibrated_rates import layer_table, rate_table
 from accelperf.models.catalog import create
 from accelperf.progress import FoldProgress
 from accelperf.settings import read_evaluation, read_settings
-from accelperf.tracking import Run
+from accelperf.tracking import Dataset, Run
 from accelperf.trials import (
     BEST,
     LAYERS,
@@ -55,6 +55,8 @@ RESULTS_FOLDER = Path("results")
 MODELS_FOLDER = Path("models")
 METRICS_FOLDER = Path("reports/metrics")
 METRICS = "metrics.json"
+INGESTION = Path("interim/ingest_profiles.json")
+"""What the ingestion read, seen from the folder that holds ``processed/features.csv``."""
 IDENTITY = "mlflow.json"
 LAYOUT = 2
 """Number of what is published; results of another number are published anew."""
@@ -70,15 +72,38 @@ class TrainingData:
         The rows.
     md5 : str
         MD5 of their file.
+    path : Path
+        The file.
     """
 
     features: FeatureMatrix
     md5: str
+    path: Path
 
     @classmethod
     def read(cls, path: Path) -> TrainingData:
         """Read ``features.csv``."""
-        return cls(read_features(path), file_md5(path))
+        return cls(read_features(path), file_md5(path), path)
+
+    @property
+    def dataset(self) -> Dataset:
+        """The rows and the logs that they come from, for MLflow."""
+        table = self.features.table
+        profile: dict[str, Any] = {
+            "rows": len(table),
+            "origin": self.origin,
+            "accelerators": sorted(set(table["accelerator"])),
+            "networks": sorted(set(table["network"])),
+        }
+        account = self.path.parent.parent / INGESTION
+        if account.is_file():
+            logs = json.loads(account.read_text(encoding="utf-8"))["files"]
+            profile["logs"] = [
+                {name: log[name] for name in ("file", "md5", "format", "rows_read", "rows_kept")}
+                for log in logs
+            ]
+        columns = {str(name): str(kind) for name, kind in table.dtypes.items()}
+        return Dataset(self.path.name, self.md5, self.path.as_posix(), columns, profile)
 
     @property
     def origin(self) -> str:

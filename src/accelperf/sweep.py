@@ -158,6 +158,7 @@ class Sweep:
                     store.close_children(previous.name)
                     store.resume(previous.name).end(KILLED)
                 parent = store.start(name, tags)
+                parent.log_dataset(data.dataset)
                 record = SweepRecord(parent.run_id, store.experiment_id, data.md5, axes, plan)
                 record.write(folder)
             pending = None if plan is None else set(planned) - set(finished)

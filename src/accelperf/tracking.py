@@ -9,6 +9,7 @@ queued experiments. The client is used throughout, not MLflow's current run, so 
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -30,9 +31,10 @@ os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 
 from filelock import FileLock
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Param, RunStatus, RunTag
+from mlflow.entities import Dataset as MlflowDataset
+from mlflow.entities import DatasetInput, InputTag, Metric, Param, RunStatus, RunTag
 from mlflow.exceptions import MlflowException
-from mlflow.utils.mlflow_tags import MLFLOW_GIT_COMMIT, MLFLOW_PARENT_RUN_ID
+from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_GIT_COMMIT, MLFLOW_PARENT_RUN_ID
 
 from accelperf import __version__
 from accelperf.errors import InputError, print_warning
@@ -56,6 +58,46 @@ _SQLITE = "sqlite:///"
 _PAGE = 1000
 _LONGEST_PARAMETER = 6000
 _LONGEST_TAG = 5000
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """What a run learns from, as MLflow shows it beside the run.
+
+    Attributes
+    ----------
+    name, digest : str
+        Its name, and the MD5 that tells it from others of the name.
+    source : str
+        The file.
+    columns : Mapping of str to str
+        Type of each column.
+    profile : Mapping
+        Plain values that describe it: rows, and the logs behind them.
+    """
+
+    name: str
+    digest: str
+    source: str
+    columns: Mapping[str, str]
+    profile: Mapping[str, Any]
+
+    def as_input(self) -> DatasetInput:
+        """Return it as MLflow's own entity."""
+        kinds = {"int64": "long", "float64": "double"}
+        schema = [
+            {"name": name, "type": kinds.get(kind, "string"), "required": True}
+            for name, kind in self.columns.items()
+        ]
+        entity = MlflowDataset(
+            name=self.name,
+            digest=self.digest,
+            source_type="local",
+            source=json.dumps({"uri": self.source}),
+            schema=json.dumps({"mlflow_colspec": schema}),
+            profile=json.dumps(self.profile),
+        )
+        return DatasetInput(dataset=entity, tags=[InputTag(MLFLOW_DATASET_CONTEXT, "training")])
 
 
 @dataclass(frozen=True)
@@ -108,6 +150,10 @@ class Run:
     def log_folder(self, path: Path, folder: str) -> None:
         """Store the files of a folder."""
         self.client.log_artifacts(self.run_id, str(path), folder)
+
+    def log_dataset(self, dataset: Dataset) -> None:
+        """Record what the run learns from."""
+        self.client.log_inputs(self.run_id, datasets=[dataset.as_input()])
 
     def end(self, status: str) -> None:
         """End the run with a status of MLflow: FINISHED, FAILED or KILLED."""
