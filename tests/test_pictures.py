@@ -4,7 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from accelperf.pictures import error_along_network, heat_map, heat_map_axes, predicted_against_measured
+from accelperf.pictures import (
+    error_along_network,
+    heat_map,
+    heat_map_axes,
+    network_totals,
+    predicted_against_measured,
+    reliability_diagram,
+)
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -38,6 +45,45 @@ def test_a_picture_is_written_and_the_same_each_time(draw, estimators: int, tmp_
     draw(table, tmp_path / "measured.png", title="Title", simulated=False)
     # The mark of simulated data is in the picture itself.
     assert content != (tmp_path / "measured.png").read_bytes()
+
+
+def coverage(scheme: str, estimator: str, shares: list[float]) -> pd.DataFrame:
+    table = pd.DataFrame({"nominal": [0.5, 0.8, 0.9, 0.95], "coverage": shares})
+    return table.assign(scheme=scheme, estimator=estimator, mean_relative_width=0.2)
+
+
+def test_coverage_of_intervals_is_drawn(tmp_path: Path) -> None:
+    table = pd.concat(
+        [
+            coverage("loo", "a", [0.5, 0.8, 0.9, 0.95]),
+            coverage("loo", "b", [0.1, 0.2, 0.3, 0.4]),
+            coverage("leave_one_shape_out", "a", [0.9, 0.9, 1.0, 1.0]),
+        ]
+    )
+    pictures = {}
+    for name, part in (("all", table), ("one", table[:4]), ("none", table[:0])):
+        for simulated in (True, False):
+            path = tmp_path / f"{name}{simulated}.png"
+            reliability_diagram(part, path, title="Title", simulated=simulated)
+            assert path.read_bytes().startswith(PNG)
+            pictures[path.read_bytes()] = path
+    assert len(pictures) == 6
+
+
+def test_totals_are_drawn_and_what_is_far_off_stands_on_the_edge(tmp_path: Path) -> None:
+    rows = [
+        {"scheme": scheme, "estimator": estimator, "accelerator": "a", "network": network}
+        for scheme in ("loo", "leave_one_shape_out")
+        for estimator in ("e1", "e2")
+        for network in ("n1", "n2")
+    ]
+    drawn = []
+    for far in (3.0, 30.0, 0.0):
+        table = pd.DataFrame(rows).assign(relative_error=[0.1, -0.1, far, -0.9, 0.0, 0.0, 0.5, 0.2])
+        network_totals(table, tmp_path / "totals.png", title="Title", simulated=True)
+        drawn.append((tmp_path / "totals.png").read_bytes())
+    assert drawn[0] == drawn[1]
+    assert drawn[0] != drawn[2]
 
 
 def sweep(**axes: list) -> pd.DataFrame:
