@@ -73,6 +73,8 @@ def make_features(rows: int, seed: int = 0, *, noise: float = 0.05) -> FeatureMa
             "unrolled_loop": "channels",
             "origin": "simulated",
             "latency_ms": 1.0,
+            "latency_std_ms": np.nan,
+            "repeats": 1,
         }
     )
     matrix = FeatureMatrix(table[list(FEATURE_COLUMNS)])

@@ -52,7 +52,7 @@ def test_columns_of_the_contract(features):
         "input_height, input_width, input_channels, output_height, output_width, output_channels, "
         "filter_parallelism, channel_parallelism, logic_clock_mhz, memory_clock_mhz, memory_efficiency, "
         "transfer_width_bits, data_width_bits, stride_height, stride_width, pad_top, pad_bottom, pad_left, "
-        "pad_right, groups, memory_ports, unrolled_loop, origin, latency_ms"
+        "pad_right, groups, memory_ports, unrolled_loop, origin, latency_ms, latency_std_ms, repeats"
     )
     assert tuple(features.table.columns) == FEATURE_COLUMNS
 
@@ -95,6 +95,36 @@ def test_arrays(features):
     assert features.shapes.tolist() == shape_key(features.table).tolist()
     assert features.has_latency
     np.testing.assert_allclose(features.latency_ms[:2], [1 / 3, 0.1], rtol=RTOL_EXACT)
+
+
+def test_spread_and_number_of_runs_are_passed_through(features, tmp_path):
+    rows = features.table.set_index(["accelerator", "layer"])
+    given = table().set_index(["accelerator", "layer"])
+    expected = given.loc[rows.index, "latency_std_ms"]
+    np.testing.assert_array_equal(features.latency_std_ms, expected.to_numpy())
+    assert np.isnan(features.latency_std_ms).sum() == 4
+    assert set(features.latency_std_ms[~np.isnan(features.latency_std_ms)]) == {0.01}
+    assert features.repeats.tolist() == given.loc[rows.index, "repeats"].tolist()
+    assert features.take(np.array([1])).repeats.shape == (1,)
+    path = tmp_path / "features.csv"
+    write_features(features, path)
+    lines = path.read_text().splitlines()
+    assert [line.split(",")[-2:] for line in lines[1:3]] == [["0.01", "4"], ["", "1"]]
+
+
+def test_tables_without_runs_are_of_one_run_each(features, tmp_path):
+    old = features.table.drop(columns=["latency_std_ms", "repeats"])
+    path = tmp_path / "features.csv"
+    old.to_csv(path, index=False)
+    for matrix in (FeatureMatrix(old), read_features(path)):
+        assert np.isnan(matrix.latency_std_ms).all()
+        assert matrix.repeats.tolist() == [1] * 8
+        assert tuple(matrix.table.columns) == FEATURE_COLUMNS
+    bad = features.table.assign(repeats=0)
+    with pytest.raises(InputError, match=r"'repeats'.*got 0"):
+        FeatureMatrix(bad)
+    with pytest.raises(InputError, match=r"'latency_std_ms'.*got -1"):
+        FeatureMatrix(features.table.assign(latency_std_ms=-1.0))
 
 
 def test_channels_are_unrolled_unless_pixels_are():

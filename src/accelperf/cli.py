@@ -31,6 +31,9 @@ Output = Annotated[Path, typer.Option(help="Table to write (CSV).")]
 Report = Annotated[Path, typer.Option(help="JSON with the rows read, kept and skipped by reason.")]
 Platforms = Annotated[Path, typer.Option(help="Folder of platform files (*.yaml).")]
 Networks = Annotated[Path, typer.Option(help="Folder of network tables (*.csv).")]
+Format = Annotated[
+    str | None, typer.Option("--format", help="Format of the logs, instead of recognising it.")
+]
 
 
 def _version(show: bool) -> None:
@@ -71,14 +74,69 @@ def ingest_profiles(
     platforms: Platforms = Path("data/platforms"),
     output: Output = Path("data/interim/layers.csv"),
     report: Report = Path("data/interim/ingest_profiles.json"),
+    networks: Networks = Path("data/networks"),
+    format_name: Format = None,
 ) -> None:
-    """Read profiling logs into the layer table (a DVC stage).
+    """Read and check profiling logs, into the layer table (a DVC stage).
+
+    What is done about what the checks find stands under `checks` in params.yaml.
 
     Example: accelperf ingest-profiles data/raw/profiles
     """
+    from accelperf.settings import project_checks
     from accelperf.stages import ingest_profiles as stage
 
-    stage.run(logs, platforms, output, report)
+    stage.run(logs, platforms, output, report, networks, project_checks(), format_name=format_name)
+
+
+@app.command()
+def check(
+    logs: Annotated[list[Path], typer.Argument(help="Profiling logs, or folders of them.")],
+    platforms: Platforms = Path("data/platforms"),
+    networks: Networks = Path("data/networks"),
+    format_name: Format = None,
+    platform: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Platform that ran, instead of run.yaml's: NAME, or CONFIGURATION=NAME for a log that "
+            "names configurations; may repeat."
+        ),
+    ] = None,
+    network: Annotated[str | None, typer.Option(help="Network that ran, instead of run.yaml's.")] = None,
+    origin: Annotated[
+        str | None, typer.Option(help="measured, simulated or estimated; measured if nothing says so.")
+    ] = None,
+    geometry: Annotated[
+        str | None, typer.Option(help="Network table or ONNX model with the sizes, by name or path.")
+    ] = None,
+    as_tsv: Annotated[
+        bool, typer.Option("--tsv", help="Tab-separated findings, as when piped; default: a table.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print findings and account as JSON.")] = False,
+) -> None:
+    """Check profiling logs and list what is doubtful, without writing anything.
+
+    Exit status: 0 if nothing was found, 1 if something was, 2 if a log cannot be read.
+
+    Example: accelperf check profile.txt --platform zcu102-b4096 --geometry alexnet
+    """
+    from accelperf.settings import project_checks
+    from accelperf.stages import check as stage
+
+    if as_tsv and as_json:
+        raise InputError("one of --tsv and --json", "both")
+    given = stage.Options(platform or [], network, origin, geometry)
+    found, errors = stage.run(logs, platforms, networks, project_checks(), given, format_name=format_name)
+    if as_json:
+        typer.echo(stage.as_json(found), nl=False)
+    else:
+        typer.echo(stage.as_text(found, tabs=as_tsv or not sys.stdout.isatty()), nl=False)
+    if not as_json:
+        for line in stage.account_of(found):
+            typer.echo(line, err=True)
+    for error in errors:
+        typer.echo(f"error: {error}", err=True)
+    raise typer.Exit(stage.exit_status(found, errors))
 
 
 @app.command()
@@ -114,32 +172,20 @@ def featurise(
 
 @app.command()
 def report(
-    results: Annotated[Path, typer.Option(help="Folder written by the train stages.")] = Path("results"),
+    results: Annotated[Path, typer.Option(help="Results of the train stages.")] = Path("results"),
+    models: Annotated[Path, typer.Option(help="Fitted estimators of the train stages.")] = Path("models"),
     features: Annotated[Path, typer.Option(help="Features.")] = Path("data/processed/features.csv"),
     output_dir: Annotated[Path, typer.Option(help="Folder to write into.")] = Path("reports"),
 ) -> None:
-    """Compare the estimators in tables and pictures (a DVC stage).
+    """Compare the estimators in tables and pictures, and register the best one (a DVC stage).
 
     Example: accelperf report
     """
-    from accelperf.report import write_report
     from accelperf.settings import find_project_root, read_settings
+    from accelperf.stages import report as stage
 
     root = find_project_root()
-    settings = read_settings(root)
-    comparison = write_report(
-        results_folder=results,
-        features_path=features,
-        platforms_folder=root / settings.platforms,
-        output=output_dir,
-        models=settings.models,
-        schemes=settings.schemes,
-    )
-    for scheme, rows in comparison.groupby("scheme", sort=False):
-        best = rows.iloc[0]
-        line = f"{scheme}: best is {best['estimator']}, MAE {best['mae_ms']:.4g} ms"
-        if best["improvement_vs_standard"] == best["improvement_vs_standard"]:
-            line += f", {100 * best['improvement_vs_standard']:.1f} % better than standard"
+    for line in stage.run(root, read_settings(root), results, models, features, output_dir):
         typer.echo(line)
     typer.echo(f"tables and pictures: {output_dir}/report.md, comparison: {output_dir}/comparison.md")
 
@@ -173,6 +219,184 @@ def memory(
     else:
         typer.echo(summary_text(found.lines))
     typer.echo(f"{len(found.files)} files in {output_dir}: see {found.files[0].name}", err=True)
+
+
+@app.command()
+def predict(
+    networks: Annotated[
+        list[str],
+        typer.Argument(help="Networks: names of tables, or paths of tables (.csv) or ONNX models (.onnx)."),
+    ],
+    platform: Annotated[str, typer.Option(help="Platform: a name, or the path of a file (.yaml).")],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Trained estimator: a folder, or a name in models/. Default: the one with the least MAE in "
+            "reports/comparison.csv that is there; without any, the analytic model."
+        ),
+    ] = None,
+    pipeline: Annotated[
+        bool,
+        typer.Option(
+            "--pipeline/--sequential",
+            help="Layers work at once, each on an image of its own (the slowest sets the pace), or one "
+            "after another (their sum).",
+        ),
+    ] = False,
+    batch: Annotated[int, typer.Option(min=1, help="Number of images, one after another.")] = 1,
+    picture: Annotated[Path | None, typer.Option(help="PNG file to draw timeline and layers into.")] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    platforms: Platforms = Path("data/platforms"),
+    networks_folder: Annotated[
+        Path, typer.Option("--networks", help="Folder of network tables (*.csv).")
+    ] = Path("data/networks"),
+    memory_table: Annotated[
+        Path, typer.Option("--memory", help="Memory table, for platforms that name a memory profile.")
+    ] = Path("data/interim/memory.csv"),
+    allow_module: Annotated[
+        list[str] | None,
+        typer.Option(help="Python module of one's own mean function that the estimator may import."),
+    ] = None,
+) -> None:
+    """Predict the latency of networks that need not have run: layers, total and frames a second.
+
+    Prints a table; tab-separated values when piped.
+
+    Example: accelperf predict resnet50 --platform sim-table4 --picture resnet50.png
+    """
+    from accelperf import predict as prediction
+    from accelperf.predict import text
+
+    if as_csv and as_json:
+        raise InputError("one of --csv and --json", "both")
+    found = prediction.run(
+        prediction.Request(
+            networks=networks,
+            platform=platform,
+            model=model,
+            schedule="pipeline" if pipeline else "sequential",
+            batch=batch,
+            picture=picture,
+            modules=allow_module or [],
+            platforms_folder=platforms,
+            networks_folder=networks_folder,
+            memory_table=memory_table,
+        )
+    )
+    if as_json:
+        typer.echo(text.json_text(found), nl=False)
+        return
+    if not as_csv and sys.stdout.isatty():
+        typer.echo("\n".join(text.table_text(each) for each in found), nl=False)
+        return
+    typer.echo(text.delimited(found, "," if as_csv else "\t"), nl=False)
+    for each in found:
+        typer.echo("\n".join([text.heading(each), *text.total_lines(each)]), err=True)
+
+
+@app.command()
+def explore(
+    networks: Annotated[
+        list[str],
+        typer.Argument(help="Networks: names of tables, or paths of tables (.csv) or ONNX models (.onnx)."),
+    ],
+    platform: Annotated[str, typer.Option(help="Platform to vary: a name, or the path of a file (.yaml).")],
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=VALUES, such as filter_parallelism=16,32, channel_parallelism=16:128:16 or "
+            "16:128:x2; may repeat. An unknown name lists the known ones."
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Folder of a trained estimator, or its name; default: the best of models/."),
+    ] = None,
+    max_dsp: Annotated[int | None, typer.Option(help="Most DSP slices of a design.")] = None,
+    max_bram_bits: Annotated[int | None, typer.Option(help="Most bits of buffers of a design.")] = None,
+    max_latency_ms: Annotated[
+        float | None, typer.Option(help="Bound of the latency of all networks together, in ms.")
+    ] = None,
+    min_probability: Annotated[
+        float, typer.Option(help="Least probability of keeping that bound; 0.5: the median keeps it.")
+    ] = 0.5,
+    inside: Annotated[
+        bool, typer.Option("--inside", help="Leave out designs outside of the training data's range.")
+    ] = False,
+    resource: Annotated[
+        str, typer.Option(help="What the front weighs latency against: dsp or bram_bits.")
+    ] = "dsp",
+    dsp_use: Annotated[
+        str,
+        typer.Option(
+            help="Multiplications in a DSP slice: one, int8-pair (two that share a factor, DSP48E2) or "
+            "int8-dot3 (a dot product of three, DSP58)."
+        ),
+    ] = "one",
+    tile_pixels: Annotated[int, typer.Option(min=1, help="Output pixels of a tile, for the buffers.")] = 4096,
+    top: Annotated[int, typer.Option(min=0, help="Designs to print, best first; 0 for all.")] = 20,
+    next_count: Annotated[
+        int,
+        typer.Option(
+            "--next",
+            min=0,
+            help="List so many measurements that would teach the estimator most; with --csv instead of "
+            "the designs.",
+        ),
+    ] = 0,
+    picture: Annotated[Path | None, typer.Option(help="PNG file to draw the front into.")] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    platforms: Platforms = Path("data/platforms"),
+    networks_folder: Annotated[
+        Path, typer.Option("--networks", help="Folder of network tables (*.csv).")
+    ] = Path("data/networks"),
+    memory_table: Annotated[
+        Path, typer.Option("--memory", help="Memory table, for platforms that name a memory profile.")
+    ] = Path("data/interim/memory.csv"),
+) -> None:
+    """Rank designs that were not built: latency against DSP slices or buffers.
+
+    Example: accelperf explore resnet50 --platform sim-table4 --vary filter_parallelism=16:128:x2
+    --vary channel_parallelism=16:128:16 --max-dsp 4096 --max-latency-ms 20 --picture front.png
+    """
+    from accelperf import explore as exploration
+    from accelperf.explore import text
+
+    if as_csv and as_json:
+        raise InputError("one of --csv and --json", "both")
+    found = exploration.run(
+        exploration.Request(
+            networks=networks,
+            platform=platform,
+            vary=vary or [],
+            model=model,
+            constraints=exploration.Constraints(
+                max_dsp, max_bram_bits, max_latency_ms, min_probability, inside
+            ),
+            resource=resource,
+            dsp_use=dsp_use,
+            tile_pixels=tile_pixels,
+            next_count=next_count,
+            platforms_folder=platforms,
+            networks_folder=networks_folder,
+            memory_table=memory_table,
+        )
+    )
+    if picture is not None:
+        from accelperf.explore.picture import write_picture
+
+        write_picture(found, picture)
+    if as_json:
+        typer.echo(text.exploration_json(found, top), nl=False)
+    elif as_csv:
+        typer.echo(text.measurements_csv(found) if next_count else text.designs_csv(found, top), nl=False)
+    else:
+        typer.echo(text.designs_text(found, top), nl=False)
+        typer.echo(text.measurements_text(found), nl=False)
+    for line in text.notes(found):
+        typer.echo(line, err=True)
 
 
 @simulate.command("profile")

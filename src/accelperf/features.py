@@ -44,6 +44,8 @@ FEATURE_COLUMNS: tuple[str, ...] = (
     "unrolled_loop",
     "origin",
     "latency_ms",
+    "latency_std_ms",
+    "repeats",
 )
 """Columns of ``data/processed/features.csv``, in order."""
 
@@ -70,12 +72,17 @@ FEATURE_SCHEMA = pa.DataFrameSchema(
         "unrolled_loop": pa.Column(str, pa.Check.isin(("channels", "pixels"))),
         "origin": pa.Column(str, pa.Check.isin(ORIGINS)),
         "latency_ms": pa.Column(float, _latency_checks),
+        "latency_std_ms": pa.Column(float, pa.Check.ge(0), nullable=True),
+        "repeats": pa.Column(int, pa.Check.ge(1)),
     },
     strict=True,
     ordered=True,
     unique=["accelerator", "network", "layer"],
 )
 """Schema of ``data/processed/features.csv``."""
+
+_WITHOUT_RUNS: dict[str, float | int] = {"latency_std_ms": np.nan, "repeats": 1}
+"""What stands for columns that tables made by hand may lack: one run, of unknown spread."""
 
 _SCHEMA_WITHOUT_LATENCY = FEATURE_SCHEMA.update_column("latency_ms", nullable=True)
 
@@ -88,7 +95,8 @@ class FeatureMatrix:
     ----------
     table : DataFrame
         A table that fits `FEATURE_SCHEMA`; columns in any order. ``latency_ms`` is either given in
-        all rows, or NaN in all of them: then the matrix is one to predict for. It is copied.
+        all rows, or NaN in all of them: then the matrix is one to predict for. ``latency_std_ms``
+        and ``repeats`` may be left out, which means one run of unknown spread. It is copied.
     source : str or Path
         Where the table comes from, for messages; not kept.
 
@@ -102,8 +110,11 @@ class FeatureMatrix:
     source: InitVar[str | Path] = "features"
 
     def __post_init__(self, source: str | Path) -> None:
-        _check_names(self.table, source)
-        table = self.table[list(FEATURE_COLUMNS)].reset_index(drop=True)
+        given = self.table
+        lacking = {name: value for name, value in _WITHOUT_RUNS.items() if name not in given.columns}
+        given = given.assign(**lacking) if lacking else given
+        _check_names(given, source)
+        table = given[list(FEATURE_COLUMNS)].reset_index(drop=True)
         if table.empty:
             raise InputError("at least one row", "none", file=source)
         unknown = bool(table["latency_ms"].isna().all())
@@ -135,6 +146,16 @@ class FeatureMatrix:
         if not self.has_latency:
             raise InputError("features with latencies", "features to predict for")
         return self.table["latency_ms"].to_numpy(dtype=np.float64)
+
+    @property
+    def latency_std_ms(self) -> NDArray[np.float64]:
+        """Standard deviation of a layer's runs [ms], NaN where it is unknown, shape [rows]."""
+        return self.table["latency_std_ms"].to_numpy(dtype=np.float64)
+
+    @property
+    def repeats(self) -> NDArray[np.int64]:
+        """Number of runs behind each latency, 1 or more, shape [rows]."""
+        return self.table["repeats"].to_numpy(dtype=np.int64)
 
     @property
     def shapes(self) -> NDArray[np.str_]:
@@ -262,6 +283,8 @@ def network_features(
         is_last=(table.index == end).astype(int),
         origin="estimated",
         latency_ms=np.nan,
+        latency_std_ms=np.nan,
+        repeats=1,
         **_platform_columns(platform, memory, table),
     )
     return FeatureMatrix(table[list(FEATURE_COLUMNS)], source=name)
@@ -282,7 +305,7 @@ def left_out(
 
 
 def read_features(path: Path) -> FeatureMatrix:
-    """Read and check ``features.csv``; its columns may be in any order.
+    """Read and check ``features.csv``; its columns may be in any order, those of runs may be missing.
 
     Parameters
     ----------
@@ -294,8 +317,17 @@ def read_features(path: Path) -> FeatureMatrix:
     InputError
         If the file is missing, a column is missing or unknown, or a value does not fit.
     """
-    table = read_table(path, FEATURE_SCHEMA)
-    return FeatureMatrix(table, source=path)
+    return FeatureMatrix(read_table(path, _schema_of(path)), source=path)
+
+
+def _schema_of(path: Path) -> pa.DataFrameSchema:
+    """Return the schema of a file, which may lack the columns of `_WITHOUT_RUNS`."""
+    try:
+        with path.open(encoding="utf-8-sig", errors="replace") as stream:
+            names = [name.strip('"') for name in stream.readline().rstrip("\r\n").split(",")]
+    except OSError:
+        return FEATURE_SCHEMA  # whose reader says what is wrong
+    return FEATURE_SCHEMA.remove_columns([name for name in _WITHOUT_RUNS if name not in names])
 
 
 def write_features(matrix: FeatureMatrix, path: Path) -> None:

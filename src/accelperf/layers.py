@@ -243,7 +243,9 @@ def shape_key(table: pd.DataFrame) -> pd.Series:
         The shapes, with the table's index.
     """
     columns = [name for name in GEOMETRY_COLUMNS if name in table.columns]
-    return table[columns].astype(int).astype(str).agg("x".join, axis=1)
+    sizes = [map(str, table[name].astype(int).tolist()) for name in columns]
+    # A row-wise aggregation is a hundred times slower.
+    return pd.Series(["x".join(row) for row in zip(*sizes, strict=True)], index=table.index, dtype="str")
 
 
 def validate_layers(table: pd.DataFrame, *, source: str | Path) -> pd.DataFrame:

@@ -13,8 +13,10 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, field_validator
 
 from accelperf.errors import InputError, known
+from accelperf.evaluation.metrics import COMPARABLE
 from accelperf.evaluation.splits import SCHEMES
 from accelperf.layers import ORIGINS
+from accelperf.logs.checks import read_actions
 from accelperf.models.catalog import ESTIMATORS
 from accelperf.yaml_input import StrictModel, parse_model, read_mapping
 
@@ -49,12 +51,19 @@ class Settings(StrictModel):
     models : list of str
         Keys of the estimators to train.
     schemes : list of str
-        How to evaluate them. The first one selects among the points of a grid.
+        How to evaluate them. The first one selects among the points of a grid, the last one among
+        the estimators (see `champion`).
     grid : str
         The search space, a folder in ``conf/grid``, or ``none``.
     nested_selection : list of str
         Those of the schemes under which the selection among the points of the grid is nested too
         (`accelperf.evaluation.nested`).
+    champion : str, optional
+        Figure of ``metrics.json`` under the last of the schemes by which the champion of the model
+        registry is chosen; none is registered if null.
+    checks : dict of str to str
+        What is done about what a check of the profiling logs finds, by its code
+        (`accelperf.logs.checks.CHECKS`): flag, drop or stop; defaults for those not given.
     """
 
     profiles: str
@@ -67,6 +76,8 @@ class Settings(StrictModel):
     schemes: Annotated[list[Annotated[str, _one_of("a scheme", SCHEMES)]], Field(min_length=1)]
     grid: str
     nested_selection: list[Annotated[str, _one_of("a scheme", SCHEMES)]] = Field(default_factory=list)
+    champion: Annotated[str, _one_of("a metric", COMPARABLE)] | None = "mape"
+    checks: dict[str, str] = Field(default_factory=dict)
 
     @field_validator("origins", "accelerators", "models", "schemes", "nested_selection")
     @classmethod
@@ -140,6 +151,7 @@ def read_settings(root: Path) -> Settings:
     path = root / PARAMS_FILE
     data, lines = read_mapping(path)
     settings = parse_model(Settings, data, file=path, lines=lines)
+    read_actions(settings.checks, file=path, lines=lines)
     for key in FOLDER_KEYS:
         folder = getattr(settings, key)
         if not (root / folder).is_dir():
@@ -163,6 +175,38 @@ def read_settings(root: Path) -> Settings:
             )
     _check_grid(root, settings, path, lines[("grid",)])
     return settings
+
+
+def project_checks(start: Path | None = None) -> dict[str, str]:
+    """Return what ``checks`` in ``params.yaml`` says, of the project that a folder belongs to.
+
+    Parameters
+    ----------
+    start : Path, optional
+        Where to look for the project; the working directory by default.
+
+    Returns
+    -------
+    dict
+        Actions by code, valid ones; empty outside of a project.
+
+    Raises
+    ------
+    InputError
+        If they are wrong. The other settings are not looked at.
+    """
+    try:
+        path = find_project_root(start) / PARAMS_FILE
+    except InputError:
+        return {}
+    data, lines = read_mapping(path)
+    checks = parse_model(_Checks, {"checks": data.get("checks", {})}, file=path, lines=lines).checks
+    read_actions(checks, file=path, lines=lines)
+    return checks
+
+
+class _Checks(StrictModel):
+    checks: dict[str, str]
 
 
 def _check_grid(root: Path, settings: Settings, path: Path, line: int) -> None:

@@ -271,7 +271,7 @@ def open_store(root: Path) -> Store:
         _mention_old_store(home)
     # Several processes that start on a fresh SQLite file break it; the first one in makes it.
     try:
-        with _quiet("alembic", "mlflow"), FileLock(home / f"{DATABASE}.lock", timeout=LOCK_TIMEOUT_S):
+        with quiet("alembic", "mlflow"), FileLock(home / f"{DATABASE}.lock", timeout=LOCK_TIMEOUT_S):
             client = MlflowClient(tracking_uri=uri)
             return Store(client, _experiment(client, uri, home))
     except Exception as error:
@@ -283,7 +283,7 @@ def open_store(root: Path) -> Store:
 def attach_store(root: Path, experiment_id: str) -> Store:
     """Return a store that another process has opened: nothing is made, so nothing is locked."""
     _, uri = store_location(root)
-    with _quiet("alembic", "mlflow"):
+    with quiet("alembic", "mlflow"):
         return Store(MlflowClient(tracking_uri=uri), experiment_id)
 
 
@@ -335,7 +335,7 @@ def _without_password(text: str) -> str:
 
 
 @contextmanager
-def _quiet(*names: str) -> Iterator[None]:
+def quiet(*names: str) -> Iterator[None]:
     """Keep the messages of making a database off the terminal; warnings and errors go through."""
     levels = {name: logging.getLogger(name).level for name in names}
     for name in names:

@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 
 from accelperf.errors import InputError
 from accelperf.layers import GEOMETRY_COLUMNS, output_size
-from accelperf.logs import native, read_profile
+from accelperf.logs import native, read_folder, read_profile
 from tests.logs.samples import GOLDEN, NATIVE, PLATFORMS, RUN, write_log
+
+FLAGS = {"faster_than_compute": "flag"}
+"""Random latencies need not be possible."""
 
 RTOL_UNITS = 1e-14
 """One multiplication or division between units."""
@@ -69,7 +72,7 @@ def test_repeats_become_mean_and_spread_and_configurations_choose_platforms(tmp_
 
 
 def test_output_sizes_follow_where_they_are_left_out(tmp_path):
-    table, _ = read_profile(golden(tmp_path, "without_outputs.csv"), PLATFORMS)
+    table, _ = read_profile(golden(tmp_path, "without_outputs.csv"), PLATFORMS, actions=FLAGS)
     assert table["output_height"].tolist() == [112, 28]
     assert table["output_width"].tolist() == [112, 14]
     np.testing.assert_allclose(table["latency_std_ms"], [0.020, np.nan], rtol=RTOL_UNITS)
@@ -96,16 +99,8 @@ BAD = {
     "no unit": ("latency_ms", "latency", r"log\.csv:1: expected .* with its unit.*got 'latency'"),
     "unknown unit": ("latency_ms", "latency_fortnights", r"log\.csv:1: .*got 'latency_fortnights'"),
     "text": ("0.0625", "fast", r"log\.csv:4: expected latency_ms: a number above 0, got 'fast'"),
-    "nan": ("0.0625", "NaN", r"log\.csv:4: .*got 'NaN'"),
-    "infinite": ("0.0625", "inf", r"log\.csv:4: .*got 'inf'"),
-    "beyond doubles": ("0.0625", "1e999", r"log\.csv:4: .*got '1e999'"),
-    "negative": ("0.0625", "-0.0625", r"log\.csv:4: expected latency_ms: a number above 0, got '-0.0625'"),
-    "zero": ("0.0625", "0.000", r"log\.csv:4: .*got '0.000'"),
-    "missing": ("0.0625", "", r"log\.csv:4: .*got nothing"),
     "digit groups": ("0.0625", '"1,234"', r"log\.csv:4: .*got '1,234'"),
     "python's underscore": ("0.0625", "1_0", r"log\.csv:4: .*got '1_0'"),
-    "zero geometry": ("conv2,conv,16", "conv2,conv,0", r"log\.csv:4: .*input_height of 1 or more.*got 0"),
-    "zero stride": ("3,3,2,2,0", "3,3,0,2,0", r"log\.csv:4: .*stride_height of 1 or more.*got 0"),
     "negative padding": ("2,2,0,1,0,1", "2,2,0,-1,0,1", r"log\.csv:4: .*pad_bottom of 0 or more.*got -1"),
     "output size": ("16,16,16,8,8", "16,16,16,8,9", r"log\.csv:4: expected output_width = 8 .*got 9"),
     "groups": ("0,1,1,0.0625", "0,1,5,0.0625", r"log\.csv:4: .*divisible by groups = 5, got 16"),
@@ -133,8 +128,49 @@ def test_bad_input_is_one_line_with_file_and_line(tmp_path, case):
     assert NATIVE.count(old) == 1 or case == "column twice"
     path = write_log(tmp_path, NATIVE.replace(old, new))
     with pytest.raises(InputError, match=message) as caught:
-        read_profile(path, PLATFORMS)
+        read_profile(path, PLATFORMS, actions=FLAGS)
     assert "\n" not in str(caught.value)
+
+
+FINITE = "expected a finite number above 0"
+
+REJECTED = {
+    "nan": ("0.0625", "NaN", "not_positive", f"latency NaN ms, {FINITE}"),
+    "infinite": ("0.0625", "-inf", "not_positive", f"latency -inf ms, {FINITE}"),
+    "beyond doubles": ("0.0625", "1e999", "not_positive", f"latency 1e999 ms, {FINITE}"),
+    "negative": ("0.0625", "-0.0625", "not_positive", f"latency -0.0625 ms, {FINITE}"),
+    "plain zero": ("0.0625", "0", "not_positive", f"latency 0 ms, {FINITE}"),
+    "missing": ("0.0625", "", "not_positive", f"latency missing ms, {FINITE}"),
+    "below": ("0.0625", "0.000", "below_resolution", "latency 0.000 ms, below the resolution of 0.001 ms"),
+    "no height": ("conv2,conv,16", "conv2,conv,0", "zero_geometry",
+                  "input_height 0, expected 1 or more on a convolution"),
+    "no stride": ("3,3,2,2,0", "3,3,0,2,0", "zero_geometry",
+                  "stride_height 0, expected 1 or more on a convolution"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REJECTED)
+def test_a_row_that_is_no_measurement_is_rejected_and_the_rest_stays(tmp_path, case):
+    old, new, code, message = REJECTED[case]
+    assert NATIVE.count(old) == 1
+    write_log(tmp_path, NATIVE.replace(old, new))
+    found = read_folder(tmp_path, PLATFORMS)
+    assert found.layers["layer"].tolist() == ["conv1"]
+    (finding,) = found.findings
+    assert (finding.code, finding.message, finding.line) == (code, message, 4)
+    assert (finding.accelerator, finding.network, finding.layer) == ("small", "net", "conv2")
+    (report,) = found.reports
+    assert (report.rows_read, report.rows_kept) == (3, 1)
+    assert report.skipped == {code: 1, "operator maxpool": 1}
+
+
+def test_a_log_of_rejected_rows_only_says_so(tmp_path):
+    path = write_log(tmp_path, NATIVE.replace("0.0625", "nan").replace("0.125", "0.000"))
+    with pytest.raises(
+        InputError,
+        match=r"at least one convolution, got none among 3 rows \(1 below_resolution, 1 not_positive\)",
+    ):
+        read_profile(path, PLATFORMS)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +280,7 @@ def written_logs(draw: st.DrawFn) -> tuple[bytes, pd.DataFrame]:
 def test_any_table_survives_any_way_of_writing_it(tmp_path_factory, written):
     data, expected = written
     folder = tmp_path_factory.mktemp("logs")
-    table, (report,) = read_profile(write_log(folder, data), PLATFORMS)
+    table, (report,) = read_profile(write_log(folder, data), PLATFORMS, actions=FLAGS)
     assert table["layer"].tolist() == expected["layer"].tolist()
     for column in GEOMETRY_COLUMNS:
         assert table[column].tolist() == expected[column].tolist()

@@ -77,7 +77,7 @@ def test_format_in_the_run_file_overrides(tmp_path):
         read_profile(path, PLATFORMS)
     path = write_log(tmp_path, run=RUN + "format: vhdl\n")
     with pytest.raises(
-        InputError, match=r"run\.yaml:4: expected a format, one of cnn_accel, native, got 'vhdl'"
+        InputError, match=r"run\.yaml:4: expected a format, one of cnn_accel, .*native, .*got 'vhdl'"
     ):
         read_profile(path, PLATFORMS)
 
@@ -150,3 +150,36 @@ def test_run_yaml_names_files_to_ignore(tmp_path):
         "deep/res1_x.csv": "ignored",
         "notes.txt": "ignored",
     }
+
+
+def test_the_format_option_overrides_run_yaml_and_content(tmp_path):
+    path = write_log(tmp_path, run=RUN + "format: cnn_accel\n")
+    table, (report,) = read_profile(path, PLATFORMS, format_name="native")
+    assert (len(table), report.format) == (2, "native")
+    with pytest.raises(InputError, match=r"--format: one of cnn_accel, .*native.*, got 'vhdl'"):
+        read_profile(path, PLATFORMS, format_name="vhdl")
+
+
+def test_files_that_geometry_names_are_no_logs(tmp_path):
+    write_log(tmp_path, run=RUN + "geometry: {net: plan.csv, other: deep/plan.csv}\n")
+    (tmp_path / "deep").mkdir()
+    for path in (tmp_path / "plan.csv", tmp_path / "deep" / "plan.csv"):
+        path.write_text("layer,operator\n")
+    _, reports = read_profiles(tmp_path, PLATFORMS)
+    formats = {report.file.removeprefix(f"{tmp_path}/"): report.format for report in reports}
+    assert formats == {
+        "log.csv": "native",
+        "plan.csv": "network description",
+        "deep/plan.csv": "network description",
+    }
+
+
+def test_rows_that_a_check_drops_are_counted_under_its_code(tmp_path):
+    path = write_log(tmp_path, NATIVE.replace("0.0625", "0.0001"))
+    table, (report,) = read_profile(path, PLATFORMS)
+    assert table["layer"].tolist() == ["conv1"]
+    assert (report.rows_read, report.rows_kept) == (3, 1)
+    assert report.skipped == {"faster_than_compute": 1, "operator maxpool": 1}
+    table, (report,) = read_profile(path, PLATFORMS, actions={"faster_than_compute": "flag"})
+    assert table["flags"].tolist() == ["", "faster_than_compute;faster_than_memory"]
+    assert report.rows_kept == 2

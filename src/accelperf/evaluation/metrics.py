@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,32 @@ from numpy.typing import NDArray
 from accelperf.models.base import Prediction
 
 Floats = NDArray[np.float64]
+
+COMPARABLE: tuple[str, ...] = (
+    "mae_ms",
+    "rmse_ms",
+    "mape",
+    "median_ape",
+    "within_5pct",
+    "within_10pct",
+    "max_abs_error_ms",
+    "network_total_mape",
+)
+"""Figures by which estimators may be ranked: every estimator has them."""
+_LARGER_IS_BETTER = frozenset({"within_5pct", "within_10pct"})
+
+
+def cost(metrics: Mapping[str, Any], metric: str) -> float:
+    """Return a figure of ``metrics.json`` such that less is better, infinite where it is missing.
+
+    Examples
+    --------
+    >>> cost({"mape": 0.1}, "mape"), cost({"within_10pct": 0.9}, "within_10pct"), cost({}, "mape")
+    (0.1, -0.9, inf)
+    """
+    if metric not in metrics:
+        return math.inf
+    return -float(metrics[metric]) if metric in _LARGER_IS_BETTER else float(metrics[metric])
 
 
 def spearman(measured: Floats, predicted: Floats) -> float:

@@ -9,11 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
+import numpy as np
 import pandas as pd
 
-from accelperf.layers import LAYER_COLUMNS, ReadReport, check_geometry, output_size
+from accelperf.errors import InputError
+from accelperf.layers import (
+    CONVOLUTION,
+    GEOMETRY_COLUMNS,
+    LAYER_COLUMNS,
+    ReadReport,
+    check_geometry,
+    empty_layers,
+    output_size,
+)
 from accelperf.logs.run import RunFile
 
 
@@ -65,6 +75,9 @@ class StatedTotal:
         Line of the stated figure.
     accelerator, network : str
         What it is about.
+    kind : {"sum", "end_to_end"}
+        A sum of the rows must agree with them; an end-to-end time may be longer (it holds what lies
+        between the layers), but not shorter.
     """
 
     stated_ms: float
@@ -76,6 +89,7 @@ class StatedTotal:
     line: int
     accelerator: str = ""
     network: str = ""
+    kind: Literal["sum", "end_to_end"] = "sum"
 
 
 @dataclass(frozen=True)
@@ -165,3 +179,130 @@ def complete_geometry(geometry: Mapping[str, int], *, file: Path, line: int) -> 
         complete.setdefault(f"output_{axis}", size)
     check_geometry(complete, file=file, line=line)
     return complete
+
+
+def require_origin(run: RunFile, allowed: Sequence[str], why: str) -> None:
+    """Refuse a ``run.yaml`` that calls figures something that they cannot be.
+
+    Parameters
+    ----------
+    run : RunFile
+        The ``run.yaml``.
+    allowed : sequence of str
+        Origins that the figures of this log can have.
+    why : str
+        Why, as a clause: ``"SCALE-Sim is a simulator"``.
+
+    Raises
+    ------
+    InputError
+        If its origin is another one.
+    """
+    if run.content.origin not in allowed:
+        raise InputError(
+            f"origin: {' or '.join(allowed)}, since {why}",
+            repr(run.content.origin),
+            file=run.path,
+            line=run.lines.get(("origin",)),
+        )
+
+
+def rejected_latency(
+    value: float,
+    text: str,
+    *,
+    unit: str,
+    file: Path,
+    line: int,
+    accelerator: str = "",
+    network: str = "",
+    layer: str = "",
+) -> Finding | None:
+    """Return why a figure is no latency, or None where it is one.
+
+    Parameters
+    ----------
+    value : float
+        The figure; NaN where the log says that there is none.
+    text : str
+        How the log writes it.
+    unit : str
+        Its unit, for the message.
+    file, line : Path and int
+        Where it stands.
+    accelerator, network, layer : str
+        What it is about.
+
+    Returns
+    -------
+    Finding, optional
+        Of code ``below_resolution`` for a zero with decimals, which a log of finite resolution
+        writes for a short time; of code ``not_positive`` for any other zero, a negative, infinite
+        or missing one. The reader skips the row and counts it under that code.
+    """
+    if 0 < value < np.inf:
+        return None
+    text = text.strip()
+    code, message = "not_positive", f"latency {text or 'missing'} {unit}, expected a finite number above 0"
+    decimals = len(text.replace(",", ".").partition(".")[2])
+    if value == 0 and decimals:
+        code = "below_resolution"
+        message = f"latency {text} {unit}, below the resolution of {10.0**-decimals:g} {unit}"
+    return Finding(code, message, file.as_posix(), line, accelerator, network, layer)
+
+
+def zero_size(geometry: Mapping[str, int]) -> str | None:
+    """Return the first size of a convolution that is 0, or None; padding may be.
+
+    A row with one is rejected: the reader skips it, counts it under ``zero_geometry``, and reports a
+    `Finding` of that code.
+    """
+    sizes = (name for name in GEOMETRY_COLUMNS if not name.startswith("pad_"))
+    return next((name for name in sizes if geometry.get(name) == 0), None)
+
+
+def layer_row(
+    geometry: Mapping[str, int],
+    *,
+    accelerator: str,
+    network: str,
+    layer: str,
+    position: int,
+    latency_ms: float,
+    latency_std_ms: float = float("nan"),
+    repeats: int = 1,
+    origin: str,
+    file: Path,
+    line: int,
+) -> dict[str, Any]:
+    """Return a convolution as a row of the layer table, for `layer_table`.
+
+    Parameters
+    ----------
+    geometry : Mapping of str to int
+        `accelperf.layers.GEOMETRY_COLUMNS`, complete (see `complete_geometry`).
+    accelerator, network, layer, position, latency_ms, latency_std_ms, repeats, origin
+        Columns of the layer table.
+    file, line : Path and int
+        Where it stands.
+    """
+    return {
+        "accelerator": accelerator,
+        "network": network,
+        "layer": layer,
+        "position": position,
+        "operator": CONVOLUTION,
+        **{column: int(geometry[column]) for column in GEOMETRY_COLUMNS},
+        "latency_ms": float(latency_ms),
+        "latency_std_ms": float(latency_std_ms),
+        "repeats": int(repeats),
+        "origin": origin,
+        "source_file": file.as_posix(),
+        "source_line": int(line),
+        "flags": "",
+    }
+
+
+def layer_table(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return rows made by `layer_row` as a layer table, empty where there are none."""
+    return pd.DataFrame(list(rows), columns=list(LAYER_COLUMNS)) if rows else empty_layers()

@@ -15,23 +15,25 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from accelperf.errors import InputError
-from accelperf.layers import (
-    CONVOLUTION,
-    GEOMETRY_COLUMNS,
-    LAYER_COLUMNS,
-    ReadReport,
-    empty_layers,
-    file_md5,
+from accelperf.layers import ReadReport, empty_layers, file_md5
+from accelperf.logs.base import (
+    Finding,
+    LogTable,
+    complete_geometry,
+    is_convolution,
+    layer_row,
+    layer_table,
+    rejected_latency,
+    skipped_operator,
+    zero_size,
 )
-from accelperf.logs.base import LogTable, complete_geometry, is_convolution, skipped_operator
-from accelperf.logs.delimited import Numbers, read_header, read_records
+from accelperf.logs.delimited import Numbers, is_no_figure, read_header, read_records
 from accelperf.logs.latency import latency_column, to_ms
 from accelperf.logs.run import RunFile
 from accelperf.platforms import Platform
@@ -62,11 +64,16 @@ _PARALLELISM = re.compile(r"m(?P<filters>\d+)p(?P<pixels>\d+)")
 
 @dataclass(frozen=True)
 class _Layer:
-    """One row of the file that describes the layers; a convolution if it has a geometry."""
+    """One row of the file that describes the layers; a convolution if it has a geometry.
+
+    A convolution with a size of 0 has its name in `zero`, and a geometry that is not complete.
+    """
 
     position: int
     operator: str
     geometry: dict[str, int] | None
+    line: int
+    zero: str | None = None
 
 
 def recognises(path: Path) -> str | None:
@@ -145,7 +152,10 @@ def _read_layers(path: Path) -> dict[str, _Layer]:
             if layer in layers:
                 raise InputError("layer names that differ", f"{layer!r} twice", file=path, line=line)
             geometry = _geometry(row, numbers, path, line) if is_convolution(operator) else None
-            layers[layer] = _Layer(len(layers), operator, geometry)
+            zero = None if geometry is None else zero_size(geometry)
+            if geometry is not None and zero is None:
+                geometry = complete_geometry(geometry, file=path, line=line)
+            layers[layer] = _Layer(len(layers), operator, geometry, line, zero)
     return layers
 
 
@@ -156,7 +166,7 @@ def _geometry(row: dict[str, str], numbers: Numbers, path: Path, line: int) -> d
         if np.isnan(value):
             raise InputError(f"{column}: a whole number", repr(row[column]), file=path, line=line)
         geometry[ours] = int(value)
-    return complete_geometry(geometry, file=path, line=line)
+    return geometry
 
 
 def _platform(path: Path, run: RunFile) -> Platform:
@@ -186,13 +196,15 @@ def _read_latencies(
     _check_columns(path, ("layer_name", column))
     platform = _platform(path, run)
     numbers = Numbers(header.separator)
-    rows: list[dict[str, object]] = []
+    rows = []
+    findings: list[Finding] = []
     skipped: Counter[str] = Counter()
     seen: set[str] = set()
     rows_read = 0
     for records in read_records(path):
         rows_read += len(records)
-        values = numbers.real(records.columns[column])
+        texts = records.columns[column]
+        values = numbers.real(texts)
         for index, line in enumerate(records.lines.tolist()):
             layer = records.columns["layer_name"][index].strip()
             if layer not in layers:
@@ -202,35 +214,34 @@ def _read_latencies(
             if described.geometry is None:
                 skipped[skipped_operator(described.operator)] += 1
                 continue
-            if not values[index] > 0:
-                text = records.columns[column][index].strip()
-                raise InputError(
-                    f"{column}: {numbers.meaning} above 0",
-                    repr(text) if text else "nothing",
+            if np.isnan(values[index]) and not is_no_figure(texts[index]):
+                expected = f"{column}: {numbers.meaning} above 0"
+                raise InputError(expected, repr(texts[index].strip()), file=path, line=line)
+            finding = rejected_latency(values[index], texts[index], unit=unit, file=path, line=line)
+            if finding is None and described.zero is not None:
+                message = f"{described.zero} 0 in {description}:{described.line}, expected 1 or more"
+                finding = Finding("zero_geometry", message, path.as_posix(), line)
+            if finding is not None:
+                findings.append(replace(finding, accelerator=platform.name, network=network, layer=layer))
+                skipped[finding.code] += 1
+                continue
+            rows.append(
+                layer_row(
+                    described.geometry,
+                    accelerator=platform.name,
+                    network=network,
+                    layer=layer,
+                    position=described.position,
+                    latency_ms=float(to_ms(values[index], unit, platform.logic_clock_mhz)),
+                    origin=run.content.origin,
                     file=path,
                     line=line,
                 )
-            rows.append(
-                {
-                    "accelerator": platform.name,
-                    "network": network,
-                    "layer": layer,
-                    "position": described.position,
-                    "operator": CONVOLUTION,
-                    **{each: described.geometry[each] for each in GEOMETRY_COLUMNS},
-                    "latency_ms": float(to_ms(values[index], unit, platform.logic_clock_mhz)),
-                    "latency_std_ms": np.nan,
-                    "repeats": 1,
-                    "origin": run.content.origin,
-                    "source_file": path.as_posix(),
-                    "source_line": line,
-                    "flags": "",
-                }
             )
     missing = [layer for layer in layers if layer not in seen]
     if missing:
         raise InputError(
             f"a latency for every layer of {description}", f"none for {', '.join(missing)}", file=path
         )
-    table = pd.DataFrame(rows, columns=list(LAYER_COLUMNS)) if rows else empty_layers()
-    return LogTable(table, ReadReport(path.as_posix(), file_md5(path), name, rows_read, len(rows), skipped))
+    report = ReadReport(path.as_posix(), file_md5(path), name, rows_read, len(rows), skipped)
+    return LogTable(layer_table(rows), report, tuple(findings))

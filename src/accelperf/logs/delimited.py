@@ -121,6 +121,17 @@ class Numbers(dict[str, float]):
         return np.array([self.parse(text) for text in texts], dtype=float)
 
 
+def is_no_figure(text: str) -> bool:
+    """Return whether a text stands for a number that is none: nothing, ``nan``, ``inf``, ``1e999``."""
+    text = text.strip().replace(",", ".")
+    if not text:
+        return True
+    try:
+        return not np.isfinite(float(text))
+    except ValueError:
+        return False
+
+
 def read_header(path: Path) -> Header:
     """Read the header of a delimited text file.
 

@@ -19,14 +19,17 @@ the geometry columns of the layer table
 ``repeats`` and ``latency_std_ms`` (or ``_us``, …), optional
     Runs behind the row, and their standard deviation.
 
-A layer may have several rows, one a run.
+A layer may have several rows, one a run. A row without a usable latency (missing, zero, negative,
+infinite) and a convolution with a size of 0 are rejected, and the others stay.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -41,8 +44,16 @@ from accelperf.layers import (
     empty_layers,
     file_md5,
 )
-from accelperf.logs.base import LogTable, complete_geometry, is_convolution, skipped_operator
-from accelperf.logs.delimited import Header, Numbers, Records, read_header, read_records
+from accelperf.logs.base import (
+    Finding,
+    LogTable,
+    complete_geometry,
+    is_convolution,
+    rejected_latency,
+    skipped_operator,
+    zero_size,
+)
+from accelperf.logs.delimited import Header, Numbers, Records, is_no_figure, read_header, read_records
 from accelperf.logs.latency import LATENCY_COLUMNS, UNITS, latency_column, to_ms
 from accelperf.logs.run import RunFile
 from accelperf.platforms import Platform
@@ -99,7 +110,8 @@ def _read_file(path: Path, run: RunFile) -> LogTable:
     positions = _Positions()
     shapes: dict[tuple[int, ...], dict[str, int]] = {}
     skipped: Counter[str] = Counter()
-    tables: list[pd.DataFrame] = []
+    pieces: list[dict[str, Any]] = []
+    findings: list[Finding] = []
     rows_read = 0
     for records in read_records(path):
         rows_read += len(records)
@@ -119,35 +131,55 @@ def _read_file(path: Path, run: RunFile) -> LogTable:
         if not len(keep):
             continue
         rows = rows.take(keep)
-        clock = np.array([platform[index].logic_clock_mhz for index in keep])
-        geometry = rows.geometry(shapes)
-        tables.append(
-            pd.DataFrame(
-                {
-                    "accelerator": [accelerator[index] for index in keep],
-                    "network": [network[index] for index in keep],
-                    "layer": [layer[index] for index in keep],
-                    "position": [position[index] for index in keep],
-                    "operator": CONVOLUTION,
-                    **geometry,
-                    "latency_ms": to_ms(rows.latency(), columns.unit, clock),
-                    "latency_std_ms": to_ms(rows.latency_std(), columns.std_unit, clock),
-                    "repeats": rows.repeats(),
-                    "origin": run.content.origin,
-                    "source_file": path.as_posix(),
-                    "source_line": rows.records.lines,
-                    "flags": "",
-                },
-                columns=list(LAYER_COLUMNS),
+        rejected = rows.rejected()
+        for index, finding in rejected.items():
+            row = keep[index]
+            findings.append(
+                replace(finding, accelerator=accelerator[row], network=network[row], layer=layer[row])
             )
+            skipped[finding.code] += 1
+        if rejected:
+            good = np.setdiff1d(np.arange(len(keep)), list(rejected))
+            rows, keep = rows.take(good), keep[good]
+            if not len(keep):
+                continue
+        clock = np.array([platform[index].logic_clock_mhz for index in keep])
+        pieces.append(
+            {
+                "accelerator": pd.array([accelerator[index] for index in keep], dtype="str"),
+                "network": pd.array([network[index] for index in keep], dtype="str"),
+                "layer": pd.array([layer[index] for index in keep], dtype="str"),
+                "position": np.array([position[index] for index in keep], dtype=np.int64),
+                **rows.geometry(shapes),
+                "latency_ms": to_ms(rows.latency(), columns.unit, clock),
+                "latency_std_ms": to_ms(rows.latency_std(), columns.std_unit, clock),
+                "repeats": rows.repeats(),
+                "source_line": rows.records.lines,
+            }
         )
     if not rows_read:
         raise InputError("at least one layer", "none", file=path)
-    table = pd.concat(tables, ignore_index=True) if tables else empty_layers()
+    table = _table(pieces, path, run)
     return LogTable(
         table,
         ReadReport(path.as_posix(), file_md5(path), name, rows_read, len(table), skipped),
+        tuple(findings),
     )
+
+
+def _table(pieces: list[dict[str, Any]], path: Path, run: RunFile) -> pd.DataFrame:
+    """Return the layer table of pieces of columns, which are emptied: a million rows once, not twice."""
+    if not pieces:
+        return empty_layers()
+    columns = {
+        name: pd.concat([pd.Series(piece.pop(name)) for piece in pieces], ignore_index=True)
+        for name in list(pieces[0])
+    }
+    table = pd.DataFrame(columns, copy=False)
+    table = table.assign(
+        operator=CONVOLUTION, origin=run.content.origin, source_file=path.as_posix(), flags=""
+    )
+    return table[list(LAYER_COLUMNS)]
 
 
 class _Columns:
@@ -192,13 +224,16 @@ class _Rows:
 
     def __init__(self, records: Records, columns: _Columns, numbers: Numbers, path: Path) -> None:
         self.records, self.columns, self.numbers, self.path = records, columns, numbers, path
+        self._parsed: dict[str, NDArray[np.float64]] = {}
 
     def take(self, index: NDArray[np.int64]) -> _Rows:
         """Return the rows of an index."""
         if len(index) == len(self.records):
             return self
         texts = {column: [texts[i] for i in index] for column, texts in self.records.columns.items()}
-        return _Rows(Records(self.records.lines[index], texts), self.columns, self.numbers, self.path)
+        taken = _Rows(Records(self.records.lines[index], texts), self.columns, self.numbers, self.path)
+        taken._parsed = {column: values[index] for column, values in self._parsed.items()}
+        return taken
 
     def fail(self, wrong: NDArray[np.bool_], expected: str, column: str) -> None:
         """Raise for the first row that is wrong, if any."""
@@ -221,16 +256,49 @@ class _Rows:
 
     def whole(self, column: str) -> NDArray[np.int64]:
         """Return a column of whole numbers."""
-        values = self.numbers.whole(self.records.columns[column])
-        self.fail(np.isnan(values), "a whole number", column)
-        return values.astype(np.int64)
+        if column not in self._parsed:
+            values = self.numbers.whole(self.records.columns[column])
+            self.fail(np.isnan(values), "a whole number", column)
+            self._parsed[column] = values
+        return self._parsed[column].astype(np.int64)
 
     def latency(self) -> NDArray[np.float64]:
-        """Return the latencies, in the unit of the file."""
-        values = self.numbers.real(self.records.columns[self.columns.latency])
-        self.fail(np.isnan(values), f"{self.numbers.meaning} above 0", self.columns.latency)
-        self.fail(values <= 0, "a number above 0", self.columns.latency)
+        """Return the latencies, in the unit of the file, NaN where there is none."""
+        if self.columns.latency in self._parsed:
+            return self._parsed[self.columns.latency]
+        texts = self.records.columns[self.columns.latency]
+        values = self.numbers.real(texts)
+        self._parsed[self.columns.latency] = values
+        wrong = np.isnan(values)
+        if wrong.any():
+            wrong[wrong] = [not is_no_figure(texts[index]) for index in np.flatnonzero(wrong)]
+            self.fail(wrong, f"{self.numbers.meaning} above 0", self.columns.latency)
         return values
+
+    def rejected(self) -> dict[int, Finding]:
+        """Return why some rows are no measurements of a convolution, by index."""
+        found = {}
+        latency = self.latency()
+        for index in np.flatnonzero(~(latency > 0)).tolist():
+            finding = rejected_latency(
+                latency[index],
+                self.records.columns[self.columns.latency][index],
+                unit=self.columns.unit,
+                file=self.path,
+                line=int(self.records.lines[index]),
+            )
+            if finding is not None:
+                found[index] = finding
+        sizes = {name: self.whole(name) for name in GEOMETRY_COLUMNS if name in self.records.columns}
+        zero = np.zeros(len(self.records), dtype=bool)
+        for name, values in sizes.items():
+            zero |= (values == 0) & (not name.startswith("pad_"))
+        for index in np.flatnonzero(zero).tolist():
+            which = zero_size({name: int(values[index]) for name, values in sizes.items()})
+            line = int(self.records.lines[index])
+            message = f"{which} 0, expected 1 or more on a convolution"
+            found.setdefault(index, Finding("zero_geometry", message, self.path.as_posix(), line))
+        return found
 
     def latency_std(self) -> NDArray[np.float64]:
         """Return the standard deviations, in the unit of their column, NaN where unknown."""
@@ -262,13 +330,15 @@ class _Rows:
         """
         given = [column for column in GEOMETRY_COLUMNS if column in self.records.columns]
         rows = list(zip(*(self.whole(column).tolist() for column in given), strict=True))
-        for row, line in zip(rows, self.records.lines.tolist(), strict=True):
+        places: dict[tuple[int, ...], int] = {}
+        index = np.array([places.setdefault(row, len(places)) for row in rows])
+        firsts = np.unique(index, return_index=True)[1]
+        for row, line in zip(places, self.records.lines[firsts].tolist(), strict=True):
             if row not in shapes:
                 geometry = _DEFAULTS | dict(zip(given, row, strict=True))
                 shapes[row] = complete_geometry(geometry, file=self.path, line=line)
-        complete = [shapes[row] for row in rows]
         return {
-            column: np.array([geometry[column] for geometry in complete], dtype=np.int64)
+            column: np.array([shapes[row][column] for row in places], dtype=np.int64)[index]
             for column in GEOMETRY_COLUMNS
         }
 

@@ -33,7 +33,8 @@ def merge_repeats(table: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row a layer, by accelerator, network and position; the source is that of the first.
+        One row a layer, by accelerator, network and position; the source is that of the first row,
+        the flags are those of all.
 
     Raises
     ------
@@ -96,4 +97,11 @@ def _merge(table: pd.DataFrame) -> pd.DataFrame:
     merged["latency_ms"] = np.where(alone, merged["latency_ms"], mean)
     merged["latency_std_ms"] = np.where(alone, merged["latency_std_ms"], std)
     merged["repeats"] = total.to_numpy()
+    if (table["flags"] != "").any():
+        merged["flags"] = table["flags"].groupby(keys, sort=False).agg(_all_flags).to_numpy()
     return merged
+
+
+def _all_flags(flags: pd.Series) -> str:
+    """Return the flags that any of several runs has, each once."""
+    return ";".join(dict.fromkeys(flag for text in flags for flag in text.split(";") if flag))

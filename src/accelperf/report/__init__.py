@@ -6,12 +6,14 @@ It reads what earlier stages wrote and writes tables (CSV, Markdown) and picture
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
+from accelperf.evaluation.metrics import cost
 from accelperf.features import read_features
-from accelperf.layers import write_table
+from accelperf.layers import file_md5, write_table
 from accelperf.pictures import (
     error_along_network,
     network_totals,
@@ -26,12 +28,40 @@ from accelperf.report.breakdown import (
     reliability_table,
     totals_table,
 )
+from accelperf.report.card import model_card
 from accelperf.report.comparison import BASELINE, COMPARISON_COLUMNS, compare, comparison_markdown
 from accelperf.report.page import Tables, page
 from accelperf.report.results import Result, read_result
 from accelperf.report.text import markdown_table
 
-__all__ = ["COMPARISON_COLUMNS", "Result", "compare", "markdown_table", "read_result", "write_report"]
+__all__ = [
+    "COMPARISON_COLUMNS",
+    "Report",
+    "Result",
+    "compare",
+    "markdown_table",
+    "read_result",
+    "write_report",
+]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was written.
+
+    Attributes
+    ----------
+    comparison : DataFrame
+        As `compare` returns it.
+    champion : Result
+        The best estimator by the chosen figure under the last scheme.
+    card : str
+        Its model card, Markdown.
+    """
+
+    comparison: pd.DataFrame
+    champion: Result
+    card: str
 
 
 def write_report(
@@ -42,8 +72,9 @@ def write_report(
     output: Path,
     models: Sequence[str],
     schemes: Sequence[str],
-) -> pd.DataFrame:
-    """Write tables and pictures, and return the comparison.
+    metric: str = "mape",
+) -> Report:
+    """Write tables, pictures and the model card of the best estimator.
 
     Parameters
     ----------
@@ -57,11 +88,14 @@ def write_report(
         Folder to write into.
     models, schemes : sequence of str
         Estimators and schemes to report; pictures show the first scheme.
+    metric : str
+        Figure under the last scheme that tells which estimator is the best, one of
+        `accelperf.evaluation.metrics.COMPARABLE`.
 
     Returns
     -------
-    DataFrame
-        The comparison, as `compare` returns it.
+    Report
+        The comparison and the best estimator.
 
     Raises
     ------
@@ -88,6 +122,8 @@ def write_report(
         paired_table(results, schemes, features),
         None if calibration is None else calibration.rates,
     )
+    champion = min(results, key=lambda result: cost(result.metrics[schemes[-1]], metric))
+    card = model_card(champion, schemes, features, file_md5(features_path), simulated=simulated)
     text = page(tables, results, schemes, features, platforms, simulated=simulated)
     joined = pd.concat(
         [result.predictions[first].assign(estimator=result.estimator) for result in results],
@@ -109,7 +145,8 @@ def write_report(
         comparison_markdown(comparison, simulated=simulated), encoding="utf-8"
     )
     (output / "report.md").write_text(text, encoding="utf-8")
-    return comparison
+    (output / "model_card.md").write_text(card, encoding="utf-8")
+    return Report(comparison, champion, card)
 
 
 def _draw(
