@@ -29,3 +29,10 @@ def test_debug_lets_the_traceback_through_and_defects_keep_theirs() -> None:
         raise InputError("a", "b")
     with pytest.raises(ZeroDivisionError), exit_on_error():
         raise ZeroDivisionError
+
+
+def test_a_field_of_any_length_makes_a_short_message() -> None:
+    error = InputError("a number", "x" * 100_000, file="log.csv", line=3)
+    assert str(error) == f"log.csv:3: expected a number, got {'x' * 400}… (100000 characters)"
+    again = pickle.loads(pickle.dumps(error))
+    assert str(again).startswith("log.csv:3: expected a number, got xxx")

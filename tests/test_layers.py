@@ -200,3 +200,10 @@ def test_the_empty_table_has_the_columns():
     assert tuple(empty_layers().columns) == LAYER_COLUMNS
     with pytest.raises(InputError):
         validate_layers(layers().drop(columns="flags"), source="layers")
+
+
+def test_a_path_below_a_file_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match=r"file/table\.csv: expected a file that can be written"):
+        write_table(pd.DataFrame({"x": [1]}), tmp_path / "file/table.csv")
+    assert (tmp_path / "file").read_text() == "x"

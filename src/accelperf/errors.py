@@ -16,6 +16,16 @@ EXIT_STATUS = 2
 """Exit status of every command that was given bad input."""
 
 
+_LONGEST_GOT = 400
+"""Characters of what came that a message repeats; a broken file may have fields of any length."""
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= _LONGEST_GOT:
+        return text
+    return f"{text[:_LONGEST_GOT]}… ({len(text)} characters)"
+
+
 class AccelperfError(Exception):
     """Base of all errors that are the input's fault."""
 
@@ -44,11 +54,11 @@ class InputError(AccelperfError):
         self, expected: str, got: str, *, file: str | Path | None = None, line: int | None = None
     ) -> None:
         self.expected = expected
-        self.got = got
+        self.got = _shortened(got)
         self.file = None if file is None else str(file)
         self.line = line
         where = "" if self.file is None else self.file + ("" if line is None else f":{line}") + ": "
-        super().__init__(f"{where}expected {expected}, got {got}")
+        super().__init__(f"{where}expected {expected}, got {self.got}")
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions cross process boundaries (worker pools); keyword-only arguments need telling.

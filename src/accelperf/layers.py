@@ -10,6 +10,7 @@ import hashlib
 import warnings
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -391,5 +392,6 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
         table.to_csv(temporary, index=False, lineterminator="\n")
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # below a file there is nothing to remove
+            temporary.unlink()
         raise InputError("a file that can be written", error.strerror or str(error), file=path) from None

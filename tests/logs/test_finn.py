@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import shutil
 from pathlib import Path
@@ -234,3 +235,7 @@ def test_recognition_is_cheap_on_other_files(tmp_path):
         stream.write(b'{"a": 1, ')
         stream.truncate(17_000_000)
     assert finn.recognises(path) == "more than 16000000 bytes"
+
+
+def test_the_examples_are_true():
+    assert doctest.testmod(finn).failed == 0

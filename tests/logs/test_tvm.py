@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import shutil
 from pathlib import Path
@@ -318,3 +319,7 @@ def test_ten_times_stand_under_two_networks(public_log):
     repeated = public_log.by_code()["mislabelled_repeats"]
     assert {each.line for each in repeated if each.network == "Resnet-18"} == set(range(16, 26))
     assert {each.network for each in repeated} == {"Resnet-18", "Yolo-tiny"}
+
+
+def test_the_examples_are_true():
+    assert doctest.testmod(tvm).failed == 0

@@ -16,6 +16,9 @@ from accelperf.platforms import Platform
 SLACK = 1e-6
 """Share by which a latency may undercut a bound: both are printed with a few digits."""
 
+_PIECE = 65_536
+"""Rows whose bounds are computed at once."""
+
 
 def least_times(table: pd.DataFrame, platforms: Mapping[str, Platform]) -> LatencyTerms:
     r"""Return the least time that each part of a layer can take.
@@ -65,9 +68,14 @@ def least_times(table: pd.DataFrame, platforms: Mapping[str, Platform]) -> Laten
 
 def check(table: pd.DataFrame, platforms: Mapping[str, Platform]) -> list[Hits]:
     """Return the rows that are faster than their operations or their bytes allow."""
-    least = least_times(table, platforms)
     latency = table["latency_ms"].to_numpy(dtype=np.float64)
     accelerator = table["accelerator"]
+    # Piece by piece: two dozen arrays of a million rows would be much.
+    pieces = [
+        least_times(table.iloc[start : start + _PIECE], platforms) for start in range(0, len(table), _PIECE)
+    ]
+    compute_bound = np.concatenate([np.asarray(piece.compute) for piece in pieces])
+    memory_bound = np.concatenate([np.asarray(piece.load + piece.store) for piece in pieces])
 
     def compute(row: int, bound: float) -> str:
         platform = platforms[accelerator.iloc[row]]
@@ -83,8 +91,8 @@ def check(table: pd.DataFrame, platforms: Mapping[str, Platform]) -> list[Hits]:
 
     found = []
     for code, bound, message in (
-        ("faster_than_compute", np.asarray(least.compute), compute),
-        ("faster_than_memory", np.asarray(least.load + least.store), memory),
+        ("faster_than_compute", compute_bound, compute),
+        ("faster_than_memory", memory_bound, memory),
     ):
         rows = np.flatnonzero(latency < bound * (1 - SLACK))
         if len(rows):

@@ -180,7 +180,7 @@ def read_records(path: Path) -> Iterator[Records]:
                 row = next(parser, None)
             except csv.Error as error:
                 raise InputError("a delimited record", str(error), file=path, line=line) from None
-            if row is not None and any(text.strip() for text in row):
+            if row is not None and any(map(str.strip, row)):
                 if len(row) != width:
                     raise InputError(
                         f"{width} fields separated by {header.separator!r} as in the header",

@@ -16,7 +16,7 @@ from accelperf.layers import ReadReport, empty_layers, file_md5, total_report, v
 from accelperf.logs.base import Finding, LogTable, Reader, StatedTotal
 from accelperf.logs.checks import CHECKS, Action, check_layers, read_actions
 from accelperf.logs.readers import all_readers, choose_reader
-from accelperf.logs.repeats import merge_repeats
+from accelperf.logs.repeats import in_order, merge_repeats
 from accelperf.logs.run import RUN_FILE, RunFile, find_run, read_run
 from accelperf.platforms import Platform
 
@@ -251,9 +251,8 @@ def read_files(
     read_reports = [log.report for log in logs]
     totals = tuple(total for log in logs for total in log.totals)
     findings = [finding for log in logs for finding in log.findings]
-    table = pd.concat(tables, ignore_index=True) if tables else empty_layers()
-    # A million rows twice would be much.
-    del tables, logs
+    del logs
+    table = _joined(tables)
     checked = check_layers(table, platforms, totals, findings, decided)
     del table
     for report in read_reports:
@@ -265,6 +264,15 @@ def read_files(
         totals=totals,
         actions=decided,
     )
+
+
+def _joined(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return the rows of several tables in order; the list is emptied, as a million rows twice are much."""
+    if not tables:
+        return empty_layers()
+    table = tables.pop() if len(tables) == 1 else pd.concat(tables, ignore_index=True)
+    tables.clear()
+    return in_order(table, consume=True)
 
 
 def _read(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from typing import Literal
 
@@ -163,7 +164,8 @@ def _mislabelled(
     rows = np.flatnonzero(measured & (places_of > 1) & (places_of <= COMMON_PLACES))
     rows = rows[_digits(latency[rows]) >= TELLING_DIGITS]
     partner: dict[int, int] = {}
-    shared: dict[tuple[int, int], dict[int, int]] = {}
+    # Flat arrays: among a million rows many latencies agree by chance.
+    recurring, there = array("q"), array("q")
     for same in _members(rows, value):
         firsts = {int(place[row]): row for row in reversed(same)}
         for row in same:
@@ -171,23 +173,38 @@ def _mislabelled(
                 if accelerator[row] != accelerator[other] and shape[row] == shape[other]:
                     partner.setdefault(row, other)
                 elif network[row] != network[other] and shape[row] != shape[other]:
-                    shared.setdefault((int(network[row]), int(network[other])), {})[row] = other
-    latencies_of = np.bincount(network[np.unique(_groups(value, network), return_index=True)[1]])
-    for (one, other), pairs in shared.items():
-        recurring = len({int(value[row]) for row in pairs})
-        if recurring >= TELLING_ROWS and 2 * recurring >= min(latencies_of[one], latencies_of[other]):
-            for row, recurring_row in pairs.items():
-                partner.setdefault(row, recurring_row)
+                    recurring.append(row)
+                    there.append(other)
+    for row, other in _copied(np.array(recurring), np.array(there), value, network):
+        partner.setdefault(row, other)
     found = np.array(sorted(partner), dtype=np.int64)
-    there = table.iloc[[partner[row] for row in found.tolist()]]
+    partners = table.iloc[[partner[row] for row in found.tolist()]]
     columns = ["layer", "network", "accelerator", "source_file", "source_line"]
     messages = [
         f"{latency[row]:.9g} ms, as has {layer!r} of {net} on {acc} ({file}:{line})"
         for row, (layer, net, acc, file, line) in zip(
-            found.tolist(), there[columns].itertuples(index=False, name=None), strict=True
+            found.tolist(), partners[columns].itertuples(index=False, name=None), strict=True
         )
     ]
     return Hits("mislabelled_repeats", found, messages)
+
+
+def _copied(
+    rows: NDArray[np.int64], others: NDArray[np.int64], value: NDArray[np.int64], network: NDArray[np.int64]
+) -> Iterator[tuple[int, int]]:
+    """Yield the pairs of rows of which one network has too many with another to be chance."""
+    if not len(rows):
+        return
+    latencies_of = np.bincount(network[np.unique(_groups(value, network), return_index=True)[1]])
+    one, other = network[rows], network[others]
+    pair = one * len(latencies_of) + other
+    # How many latencies a pair of networks has in common, each counted once.
+    first = np.unique(_groups(pair, value[rows]), return_index=True)[1]
+    names, counts = np.unique(pair[first], return_counts=True)
+    common = counts[np.searchsorted(names, pair)]
+    fewest = np.minimum(latencies_of[one], latencies_of[other])
+    told = (common >= TELLING_ROWS) & (2 * common >= fewest)
+    yield from zip(rows[told].tolist(), others[told].tolist(), strict=True)
 
 
 def _members(rows: NDArray[np.int64], groups: NDArray[np.int64]) -> Iterator[list[int]]:
