@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from accelperf.cli import app
+from accelperf.errors import InputError
+from accelperf.logs import read_folder
 from accelperf.settings import project_checks
 from accelperf.stages import ingest_profiles
 from tests.conftest import ROOT
@@ -102,6 +105,77 @@ def test_options_stand_in_for_run_yaml(project):
     assert check("loose").exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("log", "sums"),
+    [
+        (
+            "dnndk/console.txt",
+            {"layers": 6, "listed": 0.889, "total": "console.txt:44: tiny: All states 0.889 ms, its 6 rows"},
+        ),
+        (
+            "openvino/average.csv",
+            {"layers": 7, "listed": 0.887, "total": "average.csv:13: Total states 0.887 ms, its 11 rows"},
+        ),
+        ("vaitrace/profile_summary.csv", {"layers": 5, "listed": 0.854, "total": ""}),
+    ],
+)
+def test_sums_of_a_log_that_nothing_describes(project, log, sums):
+    path = project / "loose" / Path(log).name
+    path.parent.mkdir()
+    shutil.copy(GOLDEN / log, path)
+    for options in ((), ("--platform", "small")):
+        result = check("loose", *options)
+        assert result.exit_code == 1, result.output
+        _, finding = (line.split("\t") for line in result.stdout.splitlines())
+        assert finding[:3] == ["layer_not_described", "reported", "small" if options else "-"]
+        assert finding[6].startswith(
+            f"{sums['layers']} layers whose times sum to {sums['listed']} ms, without"
+        )
+        assert f"{sums['layers']} without sizes)" in result.stderr
+        assert sums["total"] in result.stderr
+    # With a description it needs a platform; and the stage needs both.
+    shutil.copy(GOLDEN / "dnndk" / "network.csv", project / "network.csv")
+    assert "or --platform, got neither" in check(str(path), "--geometry", "network.csv").stderr
+    (path.parent / "run.yaml").write_text("origin: measured\nplatform: small\nnetwork: tiny\n")
+    assert check("loose").exit_code == 1
+    with pytest.raises(InputError, match=r"expected the key 'geometry' in loose/run\.yaml"):
+        read_folder(Path("loose"), PLATFORMS)
+
+
+def test_a_total_that_does_not_fit_is_found_without_sizes(project):
+    text = (GOLDEN / "dnndk" / "console.txt").read_text()
+    path = project / "console.txt"
+    path.write_text(text.replace("0.14       0.889        7.0", "0.14       0.989        7.0"))
+    result = check("console.txt")
+    assert "total_mismatch\tflagged\t-\ttiny\t-\tconsole.txt:44\tAll states 0.989 ms" in result.stdout
+    assert result.exit_code == 1
+
+
+def test_messages_do_not_name_a_run_yaml_that_is_not_there(project):
+    (project / "logs" / "run.yaml").unlink()
+    result = check("logs", "--platform", "small")
+    assert "the key 'network' in logs/run.yaml (or options), got neither" in result.stderr
+    assert result.exit_code == 2
+
+
+def test_json_holds_what_cannot_be_read(project):
+    result = check("logs", "nowhere", "--json")
+    assert result.exit_code == 2
+    assert json.loads(result.stdout)["errors"] == [
+        "nowhere: expected a profiling log, or a folder of them, got no such file"
+    ]
+    assert json.loads(check("logs", "--json").stdout)["errors"] == []
+    assert check("logs", "nowhere").stderr.splitlines()[-2] == "found: nothing, and 1 error"
+
+
+def test_pipes_and_loops_are_refused(project):
+    os.mkfifo(project / "logs" / "pipe")
+    assert "logs/pipe: expected a file, got a pipe or a device" in check("logs").stderr
+    (project / "logs" / "pipe").unlink()
+    (project / "logs" / "again").symlink_to(".")
+    assert "logs/again: expected folders without a loop, got a link to" in check("logs").stderr
+
+
 def test_configurations_as_options(project):
     shutil.copytree(GOLDEN / "cnn_accel" / "tiny", project / "tiny")
     (project / "tiny" / "run.yaml").unlink()
@@ -126,6 +200,8 @@ def test_format_option(project):
 def test_wrong_options(project):
     assert "--origin: one of measured" in str(check("logs", "--origin", "guessed").exception)
     assert "no file 'gone.onnx'" in str(check("logs", "--geometry", "gone.onnx").exception)
+    assert "--geometry: the name of a network table" in str(check("logs", "--geometry", "gone").exception)
+    assert "--platform: a platform, one of large, small" in str(check("logs", "--platform", "a=b").exception)
 
 
 def test_params_yaml_says_what_is_done(project):
@@ -183,6 +259,8 @@ def test_the_commands_load_no_trainer(project):
         code = f"""
 from typer.testing import CliRunner
 from accelperf.cli import app
+from accelperf.errors import InputError
+from accelperf.logs import read_folder
 assert CliRunner().invoke(app, {each!r}).exit_code == 0
 """
         assert not loaded_modules(code, project) & set(HEAVY)

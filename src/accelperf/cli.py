@@ -128,11 +128,11 @@ def check(
     given = stage.Options(platform or [], network, origin, geometry)
     found, errors = stage.run(logs, platforms, networks, project_checks(), given, format_name=format_name)
     if as_json:
-        typer.echo(stage.as_json(found), nl=False)
+        typer.echo(stage.as_json(found, errors), nl=False)
     else:
         typer.echo(stage.as_text(found, tabs=as_tsv or not sys.stdout.isatty()), nl=False)
     if not as_json:
-        for line in stage.account_of(found):
+        for line in stage.account_of(found, errors):
             typer.echo(line, err=True)
     for error in errors:
         typer.echo(f"error: {error}", err=True)

@@ -16,8 +16,8 @@ EXIT_STATUS = 2
 """Exit status of every command that was given bad input."""
 
 
-_LONGEST_GOT = 400
-"""Characters of what came that a message repeats; a broken file may have fields of any length."""
+_LONGEST_GOT = 2000
+"""Characters of what came that a message repeats: what all formats say of a log, no field of any length."""
 
 
 def _shortened(text: str) -> str:

@@ -35,6 +35,8 @@ WEIGHTS_OF: dict[str, int] = {
 
 DENSE: tuple[str, ...] = ("Gemm", "MatMul")
 """Fully connected layers; a MatMul is one where its second input is a matrix of weights."""
+UNKNOWN_ROWS = "matmul of unknown rows"
+"""Operator of a fully connected layer whose input has no known shape."""
 
 _KEPT_VALUES = 1024
 """Largest number of values of a constant that is kept: shapes are computed from small ones."""
@@ -56,7 +58,8 @@ def read_onnx(path: Path) -> pd.DataFrame:
     DataFrame
         `accelperf.networks.NETWORK_COLUMNS`, one row a layer, in the order in which they run.
         Rows of the operator ``conv`` are two-dimensional convolutions. Other operators are
-        fully connected layers (``gemm``, ``matmul``; an image of one pixel), and convolutions that
+        fully connected layers (``gemm``, ``matmul``; an image of one pixel, or of one row of pixels
+        where an image has several rows to multiply, such as tokens), and convolutions that
         are not supported: ``convtranspose``, ``conv1d``, ``conv3d``, with the sizes of their last
         two axes. A node without a name is called ``Conv_3`` after its operator and its number,
         as ONNX Runtime calls it, which does not count constants.
@@ -281,8 +284,25 @@ def _dense(node: _Node) -> dict[str, Any] | None:
         inputs, outputs = outputs, inputs
     sizes = {"input_channels": inputs, "output_channels": outputs}
     pads = dict.fromkeys(("pad_top", "pad_bottom", "pad_left", "pad_right"), 0)
-    row = dict.fromkeys(NETWORK_COLUMNS, 1) | sizes | pads
-    return {**row, "layer": node.name, "operator": node.node.op_type.lower()}
+    operator = node.node.op_type.lower()
+    rows = _rows_of_one_image(node)
+    if rows is None:
+        operator, rows = UNKNOWN_ROWS, 1
+    row = dict.fromkeys(NETWORK_COLUMNS, 1) | sizes | pads | {"input_width": rows, "output_width": rows}
+    return {**row, "layer": node.name, "operator": operator}
+
+
+def _rows_of_one_image(node: _Node) -> int | None:
+    """Return how many rows the weights are multiplied with for one image, None where it is unknown.
+
+    One where the first input has two axes, the batch and the channels; else as many as the axes
+    between them have places, such as the tokens of a transformer.
+    """
+    data = node.known_shape(0)
+    if node.node.op_type == "Gemm" or (data is not None and len(data) == _SPATIAL_AXES):
+        return 1
+    between = [None] if data is None else data[1:-1]
+    return None if None in between else _count([size or 0 for size in between])
 
 
 def _convolution(node: _Node, which: int) -> dict[str, Any]:

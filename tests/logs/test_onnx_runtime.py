@@ -164,6 +164,22 @@ def test_nodes_of_loops_run_several_times_and_are_not_added_twice(copy):
     assert found.layers["layer"].tolist() == ["conv_in", "Conv_3"]
 
 
+def test_a_trace_on_one_line_compares_each_shape_with_its_own_layer(copy):
+    folder = copy("current")
+    expected, _ = read_profiles(folder, PLATFORMS)
+    # Without what follows the convolutions, the last node of the line is one of them.
+    events = [each for each in events_of(folder) if "Conv" in each["args"].get("op_name", "Conv")]
+    (folder / "profile.json").write_text(json.dumps(events))
+    table, _ = read_profiles(folder, PLATFORMS)
+    assert table["layer"].tolist() == expected["layer"].tolist()
+    assert table["latency_ms"].tolist() == expected["latency_ms"].tolist()
+    assert set(table["source_line"]) == {1}
+    edit_events(folder, setting(input_type_shape=[{"float": [1, 3, 32, 32]}]), named("conv_in"))
+    (folder / "profile.json").write_text(json.dumps(events_of(folder)))
+    with pytest.raises(InputError, match=r"profile\.json:1: expected input 3 x 16 x 16 of 'conv_in'"):
+        read_profiles(folder, PLATFORMS)
+
+
 def test_renamed_nodes_are_translated_by_run_yaml(copy):
     folder = copy("current")
     edit_events(folder, setting(name="v3_nchwc_kernel_time"), named("Conv_3"))

@@ -55,6 +55,16 @@ def test_a_plug_in_reads_its_format(install, tmp_path):
     assert (report.format, report.rows_kept) == ("cycles", 2)
 
 
+def test_an_error_of_the_input_is_a_reason_of_a_plug_in_not_an_end(install, tmp_path):
+    code = "from accelperf.errors import InputError\nname = 'strict'\nread = print\n"
+    code += "def recognises(path):\n    raise InputError('a first line 42', 'none', file=path)\n"
+    install(code, module="accelperf_test_strict")
+    table, (report,) = read_profile(write_log(tmp_path / "native"), PLATFORMS)
+    assert (report.format, len(table)) == ("native", 2)
+    with pytest.raises(InputError, match=r"got none of them .*strict: expected a first line 42, got none"):
+        read_profile(write(tmp_path), PLATFORMS)
+
+
 BROKEN = {
     "missing module": ("import no_such_module\n", None,
                        r"plug-in of accelperf_test_bad 1\.2 .*ModuleNotFoundError: No module named 'no_such"),

@@ -64,6 +64,33 @@ def test_a_file_that_no_reader_recognises_is_an_error(tmp_path, name):
         assert f"{reader.name}: " in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", r"log\.csv: expected a profiling log, got an empty file"),
+        (b"\n \r\n", r"log\.csv: expected a profiling log, got an empty file"),
+        (NATIVE.encode("utf-16"), r"log\.csv:1: expected UTF-8 text, got UTF-16, as Windows PowerShell"),
+        (NATIVE.encode("utf-32"), r"log\.csv:1: expected UTF-8 text, got UTF-32"),
+        (NATIVE.encode("utf-16-le"), r"log\.csv:1: expected UTF-8 text, got bytes of 0, as in UTF-16"),
+        (NATIVE.encode().replace(b"conv2", b"conv\xe9"), r"log\.csv:4: expected UTF-8 text, got other bytes"),
+        (
+            b"layer," * 20_000,
+            r"log\.csv: .*native: line 1: expected a header line of 100000 characters or fewer",
+        ),
+    ],
+)
+def test_what_is_no_text_is_told_apart(tmp_path, data, message):
+    with pytest.raises(InputError, match=message):
+        read_profile(write_log(tmp_path, data), PLATFORMS)
+
+
+def test_glued_files_are_no_runs(tmp_path):
+    # The operator of the second header would be counted as another operator's row.
+    path = write_log(tmp_path, NATIVE + NATIVE)
+    with pytest.raises(InputError, match=r"log\.csv:5: expected one header, that of line 1, got it again"):
+        read_profile(path, PLATFORMS)
+
+
 def test_a_tie_names_the_formats(tmp_path):
     text = NATIVE.replace("layer,operator", "layer,layer_name").replace(",conv,", ",x,")
     path = write_log(tmp_path, text)

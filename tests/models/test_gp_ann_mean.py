@@ -20,7 +20,7 @@ from accelperf.models.log_posterior import LogPosterior
 from accelperf.models.network_predictor import NetworkMeanPredictor
 from accelperf.models.perceptron import ACTIVATIONS
 from accelperf.models.quiet_import import silenced_stderr
-from tests.tolerances import EXACT_ALGEBRA, FINITE_DIFFERENCE, LOCKSTEP, REFIT, TENSORFLOW
+from tests.tolerances import CLOSED_FORM, EXACT_ALGEBRA, FINITE_DIFFERENCE, LOCKSTEP, REFIT, TENSORFLOW
 
 Maker = Callable[..., FeatureMatrix]
 
@@ -192,3 +192,17 @@ def test_repeated_runs_agree(features_of: Maker) -> None:
 def test_settings_out_of_bounds(settings: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         create("gp_ann_mean", settings)
+
+
+def test_the_spread_of_runs_is_noise_of_its_row(features_of: Maker) -> None:
+    features = features_of(20)
+    std = np.where(np.arange(20) == 3, features.latency_ms, np.nan)
+    known = FeatureMatrix(features.table.assign(latency_std_ms=std, repeats=4))
+    process = create("gp_ann_mean", SMALL).fit(known).process
+    expected = np.zeros(20)
+    expected[3] = (features.latency_ms[3] / 2 / process.residual_scale) ** 2
+    np.testing.assert_allclose(process.row_noise, expected, rtol=CLOSED_FORM)
+    unknown = create("gp_ann_mean", SMALL).fit(features)
+    still = FeatureMatrix(features.table.assign(latency_std_ms=0.0, repeats=4))
+    same = create("gp_ann_mean", SMALL).fit(still)
+    np.testing.assert_array_equal(same.predict(features).median_ms, unknown.predict(features).median_ms)

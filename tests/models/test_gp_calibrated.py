@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,16 @@ from accelperf.bundle import load_bundle, save_bundle
 from accelperf.evaluation.cross_validation import evaluate
 from accelperf.evaluation.splits import make_folds
 from accelperf.features import FeatureMatrix, build_features
+from accelperf.models import gp_calibrated
 from accelperf.models.base import NORMAL_95, FitError
-from accelperf.models.calibrated_predictor import CalibratedPredictor, Layers, log_normal
+from accelperf.models.calibrated_layers import MeasuredLayers, MeasuredRows
+from accelperf.models.calibrated_predictor import CalibratedPredictor, Inflation, Layers, Noise
 from accelperf.models.calibrated_rates import RATE_COLUMNS, layer_table, rate_table
 from accelperf.models.catalog import create
 from accelperf.models.gp_calibrated import conformal_factor, repeat_noise
-from tests.tolerances import CLOSED_FORM, EXACT_ALGEBRA, REFIT
+from accelperf.models.log_normal import log_normal
+from accelperf.models.roofline import CalibratedRoofline, Structure
+from tests.tolerances import CLOSED_FORM, EXACT_ALGEBRA, LOCKSTEP, REFIT, TENSORFLOW
 
 Maker = Callable[..., FeatureMatrix]
 
@@ -100,6 +105,17 @@ def test_a_fold_started_from_all_rows_finds_what_a_fresh_fit_finds(features: Fea
     np.testing.assert_allclose(ours.median_ms, fresh.median_ms, rtol=REFIT)
 
 
+@pytest.mark.parametrize("scheme", ["loo", "leave_one_network_out"])
+def test_who_computes_the_folds_does_not_matter(
+    features: FeatureMatrix, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folds = make_folds(features, scheme)[:3]
+    threads = create("gp_calibrated", {}).predict_folds(features, folds)
+    monkeypatch.setattr(gp_calibrated, "PROCESS_ROWS", 0)
+    for one, other in zip(threads, create("gp_calibrated", {}).predict_folds(features, folds), strict=True):
+        np.testing.assert_allclose(other.upper_ms, one.upper_ms, rtol=LOCKSTEP)
+
+
 def test_it_beats_the_formula_it_starts_from(features: FeatureMatrix) -> None:
     scheme = "leave_one_network_out"
     ours = evaluate(create("gp_calibrated", {}), features, scheme).metrics
@@ -123,6 +139,40 @@ def test_one_accelerator_or_network_works(features: FeatureMatrix) -> None:
     for mask in (table["accelerator"] == "fast", table["network"] == "alpha"):
         predictor = fit(features.take(mask.to_numpy()))
         assert np.all(np.isfinite(predictor.predict(features).upper_ms))
+
+
+def test_another_accelerator_than_the_only_one_is_anyones_guess(
+    features: FeatureMatrix, fitted: CalibratedPredictor, features_of: Maker
+) -> None:
+    slow = features.table["accelerator"] == "slow"
+    predictor = fit(features.take(slow.to_numpy()))
+    new = features_of(40, seed=3)
+    known, layers = new.take((new.table["accelerator"] == "slow").to_numpy()), Layers.of(new)
+    roofline = predictor.roofline(layers)
+    ratio = predictor.predict(new).upper_ms / predictor.predict(new).median_ms
+    bound = roofline.memory_share > 0.9
+    other = np.isin(layers.accelerators, predictor.accelerators, invert=True)
+    assert (bound & other).sum() >= 3
+    # Each part of such a layer may go its own way, by a standard deviation of 0.5 in the logarithm.
+    apart = 0.5 * np.sqrt(np.sum(roofline.shares[:, 1:] ** 2, axis=1))
+    assert np.all(ratio[bound & other] > np.exp(NORMAL_95 * apart[bound & other]))
+    assert np.median(ratio[~other]) < 1.5
+    # Where there are two, leaving one out tells how far they are apart.
+    assert not np.any(fitted.accelerator_sigma)
+    totals = predictor.predict_totals(new)
+    wide = totals["upper_ms"] / totals["median_ms"]
+    assert wide[totals["accelerator"] == "fast"].min() > wide[totals["accelerator"] == "slow"].max()
+    assert np.all(np.isfinite(predictor.predict(known).upper_ms))
+
+
+def test_ignorance_is_not_inflated(features: FeatureMatrix, fitted: CalibratedPredictor) -> None:
+    inflated = replace(fitted, inflation=Inflation(5.0, 5.0))
+    new = FeatureMatrix(features.table.assign(output_channels=features.table["output_channels"] + 1))
+    rows = fitted.rows(Layers.of(new), fitted.roofline(Layers.of(new)))
+    variance = np.linspace(0.1, 1.5, len(rows)) ** 2
+    sigma = np.sqrt(variance) * inflated.factors(rows, variance)
+    expected = np.maximum(np.minimum(5 * np.sqrt(variance), 1.0), np.sqrt(variance))
+    np.testing.assert_allclose(sigma, expected, rtol=EXACT_ALGEBRA)
 
 
 def test_one_shape_is_refused(features: FeatureMatrix) -> None:
@@ -192,6 +242,28 @@ def test_rates_are_in_the_engineers_units(features: FeatureMatrix, fitted: Calib
     assert np.all((table["lower"] < table["value"]) & (table["value"] < table["upper"]))
 
 
+def test_identified_rates_do_not_follow_the_datasheet(features_of: Maker) -> None:
+    features = features_of(90)
+    table = features.table.assign(memory_clock_mhz=np.where(np.arange(90) % 2, 4.0, 20.0))
+    # An accelerator whose output never binds.
+    truth = CalibratedRoofline(Structure(), np.log([0.9, 0.8, 0.7, 50.0, 300.0, 10.0, 2.0]), 16.0)
+    noise = np.exp(0.003 * np.random.default_rng(0).normal(size=90))
+    table["latency_ms"] = truth.latency_ms(FeatureMatrix(table)) * noise
+    read = []
+    for wrong in (0.5, 1.0, 2.0):
+        clocks = {name: table[name] * wrong for name in ("logic_clock_mhz", "memory_clock_mhz")}
+        predictor = fit(FeatureMatrix(table.assign(**clocks)))
+        assert predictor.structure == truth.structure
+        read.append(rate_table(predictor).query("accelerator == 'fast' and unit != 'cycles'"))
+    known = read[1]["identified"]
+    assert set(read[1]["quantity"][known]) >= {"compute clock", "input"}
+    assert "output" not in set(read[1]["quantity"][known])
+    moved = np.abs(np.log(read[2]["value"] / read[0]["value"]))
+    # To first order by less than 2 %, between a datasheet of half and one of twice the rate.
+    assert moved[known].max() < 0.025
+    assert moved[~known].max() > 0.025
+
+
 def test_layers_name_what_binds_them(features: FeatureMatrix, fitted: CalibratedPredictor) -> None:
     table = layer_table(fitted, features)
     shares = table.filter(like="share_")
@@ -202,12 +274,17 @@ def test_layers_name_what_binds_them(features: FeatureMatrix, fitted: Calibrated
     np.testing.assert_allclose(table["roofline_ms"] * table["residual"], median, rtol=EXACT_ALGEBRA)
 
 
-def test_the_residual_process_can_be_switched_off(features: FeatureMatrix) -> None:
+def test_the_residual_process_can_be_switched_off(
+    features: FeatureMatrix, fitted: CalibratedPredictor
+) -> None:
     predictor = fit(features, residual_process=False)
     roofline = predictor.roofline(Layers.of(features))
-    np.testing.assert_allclose(
-        predictor.predict(features).median_ms, np.exp(roofline.log_ms), rtol=EXACT_ALGEBRA
-    )
+    alone = predictor.predict(features)
+    np.testing.assert_allclose(alone.median_ms, np.exp(roofline.log_ms), rtol=EXACT_ALGEBRA)
+    # What was measured is no surer then: its deviation from the roofline stays where it is.
+    inside = (alone.lower_ms <= features.latency_ms) & (features.latency_ms <= alone.upper_ms)
+    assert np.mean(inside) >= 0.9
+    assert np.all(alone.std_ms / alone.median_ms > fitted.predict(features).std_ms / features.latency_ms)
 
 
 def test_many_layers_make_a_sparse_process(features_of: Maker, capsys: pytest.CaptureFixture[str]) -> None:
@@ -244,6 +321,52 @@ def test_the_factor_covers_95_percent() -> None:
     assert conformal_factor(np.array([0.1] * 10), np.ones(10)) == 2
     assert conformal_factor(np.array([0.1] * 100), np.ones(100)) == 1
     assert conformal_factor(np.array([1.0] * 99 + [50.0]), np.ones(100)) * NORMAL_95 < 50
+
+
+def test_a_repeat_of_large_spread_weighs_less(features: FeatureMatrix) -> None:
+    table = features.table.iloc[[0, 0, 0]].assign(
+        layer=["a", "b", "c"],
+        latency_ms=[1.0, 1.0, 1.1],
+        # Of four runs: the variance of their mean is that of the usual noise, 0.003 of 1.1 ms.
+        latency_std_ms=[np.nan, 0.0, 2 * 0.003 * 1.1],
+        repeats=[1, 4, 4],
+    )
+    measured = MeasuredLayers.of(MeasuredRows.of(FeatureMatrix(table)), np.arange(3))
+    assert len(measured) == 1
+    np.testing.assert_allclose(measured.log_ms, 0.5 * np.log(1.1) / 2.5, rtol=EXACT_ALGEBRA)
+    np.testing.assert_allclose(measured.effective, 2.5**2 / 2.25, rtol=EXACT_ALGEBRA)
+    np.testing.assert_allclose(measured.variance, 0.25 * 0.003**2 / 2.5**2, rtol=EXACT_ALGEBRA)
+    # With the usual noise, that is the variance of the best weighted mean.
+    variance = measured.noise_variance(Noise(0.003, 0.003), np.zeros(1))
+    np.testing.assert_allclose(variance, 1 / (2 / 0.003**2 + 1 / (2 * 0.003**2)), rtol=EXACT_ALGEBRA)
+
+
+def test_a_layer_of_large_spread_is_trusted_less(features: FeatureMatrix) -> None:
+    latency, std = features.latency_ms.copy(), np.full(len(features), np.nan)
+    latency[7] *= 1.5
+    wrong = FeatureMatrix(features.table.assign(latency_ms=latency))
+    std[7] = latency[7]
+    spread = FeatureMatrix(wrong.table.assign(latency_std_ms=std))
+    row = np.array([7])
+    off = [
+        abs(np.log(fit(rows).predict(rows.take(row)).median_ms[0] / latency[7])) for rows in (spread, wrong)
+    ]
+    assert off[0] > 5 * off[1]
+    # Second opinion, plain NumPy: the posterior mean of the process with that variance on its diagonal.
+    predictor = fit(spread)
+    layers = MeasuredLayers.of(MeasuredRows.of(spread), np.arange(len(spread)))
+    calibrated = predictor.roofline(layers.layers)
+    rows = replace(layers.process_rows(calibrated, predictor.standardiser), tails=predictor.support.tails)
+    noise = predictor.noise.variance(rows.memory_share) / layers.counts
+    noise[layers.layers.keys == Layers.of(spread.take(row)).keys[0]] += (std[7] / latency[7]) ** 2
+    covariance = predictor.covariance(rows, rows) + np.diag(noise)
+    weights = np.linalg.solve(covariance, layers.log_ms - calibrated.log_ms)
+    np.testing.assert_allclose(predictor.weights, weights, rtol=TENSORFLOW, atol=TENSORFLOW)
+
+
+def test_no_known_spread_changes_nothing(features: FeatureMatrix, fitted: CalibratedPredictor) -> None:
+    same = fit(FeatureMatrix(features.table.assign(latency_std_ms=0.0, repeats=5)))
+    np.testing.assert_array_equal(same.predict(features).upper_ms, fitted.predict(features).upper_ms)
 
 
 def test_noise_is_told_by_repeats() -> None:

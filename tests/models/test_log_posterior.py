@@ -50,6 +50,21 @@ def test_value_and_gradient_are_those_of_gpflow(kernel: str, ard: bool) -> None:
         np.testing.assert_allclose(gradient, expected_gradient, rtol=TENSORFLOW, atol=TENSORFLOW)
 
 
+def test_known_noise_of_rows_is_that_of_gpflow() -> None:
+    from accelperf.models.gp import _Likelihood
+
+    inputs, residuals = some_rows(25, 4, seed=0)
+    row_noise = np.random.default_rng(1).exponential(0.5, 25)
+    theirs = _Likelihood(parse_kernel("matern32"), 4, True, 1e-3, noise_of_rows=True)
+    theirs.set_rows(TrainingRows(Standardiser.fit(inputs), 1.0, inputs, residuals, row_noise))
+    ours = LogPosterior(parse_kernel("matern32"), 4, True, 1e-3)
+    expected_loss, expected_gradient = theirs(ours.start)
+    loss, gradient = ours(ours.start, inputs, residuals, row_noise)
+    assert loss == pytest.approx(expected_loss, rel=TENSORFLOW)
+    np.testing.assert_allclose(gradient, expected_gradient, rtol=TENSORFLOW, atol=TENSORFLOW)
+    assert loss != ours(ours.start, inputs, residuals)[0]
+
+
 @pytest.mark.parametrize("kernel", ["matern32", "rbf+linear", "linear*matern52"])
 @settings(max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1))

@@ -43,10 +43,14 @@ def test_a_module_of_the_users_own_registers_a_mean(
 def test_a_taken_name_is_refused() -> None:
     with pytest.raises(InputError, match="'paper', taken by"):
         register_mean("paper")(lambda inputs, ops: inputs["groups"])
+    with pytest.raises(InputError, match="'calibrated', the fitted roofline"):
+        register_mean("calibrated")(lambda inputs, ops: inputs["groups"])
 
 
 def test_unknown_names_list_the_known() -> None:
-    with pytest.raises(InputError, match=r"one of .*output_sized, paper, tiled, zero.*'analytical'"):
+    with pytest.raises(
+        InputError, match=r"one of calibrated, .*output_sized, paper, tiled, zero.*'analytical'"
+    ):
         get_mean("analytical")
     with pytest.raises(InputError, match=r"Python module that can be imported.*no_such_module_anywhere"):
         get_mean("paper", ["no_such_module_anywhere"])

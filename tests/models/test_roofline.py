@@ -15,11 +15,18 @@ from accelperf.models.roofline import (
     OVERHEADS,
     TERMS,
     Structure,
+    Transfers,
     log_roofline,
     roofline_inputs,
     roofline_terms,
 )
-from accelperf.models.roofline_fit import INPUT_READS, OUTPUT_WRITES, WORD_BITS, RooflineCalibration
+from accelperf.models.roofline_fit import (
+    INPUT_READS,
+    OUTPUT_WRITES,
+    TRANSFERS,
+    WORD_BITS,
+    RooflineCalibration,
+)
 from tests.tolerances import EXACT_ALGEBRA, FINITE_DIFFERENCE
 
 Maker = Callable[..., FeatureMatrix]
@@ -91,8 +98,10 @@ def test_the_latency_lies_between_largest_term_and_sum(seed: int, sharpness: flo
     assert 0 <= roofline.memory_share[0] <= 1
 
 
-def test_the_jacobian_is_the_derivative(features_of: Maker) -> None:
-    terms = roofline_terms(roofline_inputs(features_of(20)), Structure("window", "tiles", 32))
+@pytest.mark.parametrize("transfers", TRANSFERS)
+def test_the_jacobian_is_the_derivative(features_of: Maker, transfers: Transfers) -> None:
+    structure = Structure("window", "tiles", 32, transfers)
+    terms = roofline_terms(roofline_inputs(features_of(20)), structure)
     values = np.random.default_rng(0).normal(size=PARAMETERS)
     jacobian = log_roofline(terms, values, 8.0).jacobian
     step = 1e-6
@@ -100,6 +109,60 @@ def test_the_jacobian_is_the_derivative(features_of: Maker) -> None:
         high = log_roofline(terms, values + direction, 8.0).log_ms
         low = log_roofline(terms, values - direction, 8.0).log_ms
         np.testing.assert_allclose(jacobian[:, column], (high - low) / (2 * step), atol=FINITE_DIFFERENCE)
+
+
+def test_transfers_in_turn_add_up() -> None:
+    values = np.concatenate([np.log([1.0, 0.5, 2.0, 1.0]), np.log([1e-9] * len(OVERHEADS))])
+    layer = one_layer(memory_clock_mhz=1.0)
+    terms = roofline_terms(layer, Structure(transfers="in_turn"))
+    roofline = log_roofline(terms, values, 16.0)
+    moving = terms.times_ms[0, 1:] / [0.5, 2.0, 1.0]
+    # Computing is a hundredth of that and hides behind it.
+    np.testing.assert_allclose(np.exp(roofline.log_ms[0]), moving.sum(), rtol=1e-6)
+    np.testing.assert_allclose(roofline.shares[0, 1:4], moving / moving.sum(), rtol=1e-6)
+
+
+def test_rates_of_shared_ports_stay_together(features_of: Maker) -> None:
+    inputs = roofline_inputs(features_of(60))
+    in_turn = roofline_terms(inputs, Structure(transfers="in_turn"))
+    precision = calibration().prior_precision(in_turn)
+    move, spread = np.zeros(PARAMETERS), np.zeros(PARAMETERS)
+    move[1:4], spread[1:4] = 1.0, [1.0, -1.0, 0.0]
+    # Together they are as free as any rates are; apart, the three deviate from their mean by 0.3.
+    np.testing.assert_allclose(move @ precision @ move, 3.0, rtol=EXACT_ALGEBRA)
+    np.testing.assert_allclose(spread @ precision @ spread, 2.0 + 2.0 / 0.3**2, rtol=EXACT_ALGEBRA)
+
+
+def test_a_row_of_known_spread_bends_the_rates_less(features_of: Maker) -> None:
+    inputs = roofline_inputs(features_of(60))
+    truth = np.log([0.9, 1.0, 1.0, 1.0, 100.0, 1.0, 1.0])
+    log_ms = log_roofline(roofline_terms(inputs, Structure()), truth, 16.0).log_ms
+    groups = np.arange(60).astype(str)
+    log_ms[::3] += 0.05
+    noise = np.zeros(60)
+    noise[::3] = 0.1**2
+    off = [
+        abs(calibration().fit(inputs, log_ms, groups, noise=known).parameters[0] - np.log(0.9))
+        for known in (noise, None)
+    ]
+    assert off[0] < 0.5 * off[1]
+    same = calibration().fit(inputs, log_ms, groups, noise=np.zeros(60))
+    np.testing.assert_array_equal(same.parameters, calibration().fit(inputs, log_ms, groups).parameters)
+
+
+def test_the_pull_is_how_far_a_parameter_follows_its_prior(features_of: Maker) -> None:
+    inputs = roofline_inputs(features_of(60))
+    truth = np.log([0.9, 1.0, 0.8, 1.0, 100.0, 1.0, 1.0])
+    log_ms = log_roofline(roofline_terms(inputs, Structure()), truth, 16.0).log_ms
+    groups = np.arange(60).astype(str)
+    before = calibration().fit(inputs, log_ms, groups, search=False)
+    # A datasheet that promises 5 % more of everything that is moved.
+    faster = inputs | {"memory_clock_mhz": inputs["memory_clock_mhz"] * 1.05}
+    after = calibration().fit(faster, log_ms, groups, start=before, search=False)
+    moved = (after.parameters - before.parameters)[1:4] / np.log(1.05)
+    # A rate that follows data alone is a smaller share of a greater promise.
+    np.testing.assert_allclose(1 + moved, before.pull[1:4], atol=0.02)
+    assert np.all((before.pull >= 0) & (before.pull <= 1))
 
 
 def test_binding_names_the_largest_part() -> None:
@@ -114,7 +177,12 @@ def test_binding_names_the_largest_part() -> None:
 
 @pytest.mark.parametrize(
     "structure",
-    [Structure("window", "tiles", 32), Structure("filter_tile", "exact", 8), Structure("once", "tiles", 64)],
+    [
+        Structure("window", "tiles", 32),
+        Structure("filter_tile", "exact", 8),
+        Structure("once", "tiles", 64),
+        Structure("filter_tile", "exact", 8, "in_turn"),
+    ],
 )
 def test_calibration_reads_back_rates_and_structure(features_of: Maker, structure: Structure) -> None:
     inputs = roofline_inputs(features_of(200))
@@ -123,6 +191,9 @@ def test_calibration_reads_back_rates_and_structure(features_of: Maker, structur
     inputs["input_channels"] = inputs["input_channels"] + np.arange(200) % 5
     inputs["memory_clock_mhz"] = inputs["memory_clock_mhz"] / np.where(np.arange(200) % 3, 2.0, 40.0)
     truth = np.log([0.9, 1.3, 0.8, 0.7, 300.0, 12.0, 3.0])
+    if structure.transfers == "in_turn":
+        # Ports that are shared have one rate, more or less.
+        truth[1 : len(TERMS)] = np.log(0.8)
     log_ms = log_roofline(roofline_terms(inputs, structure), truth, 16.0).log_ms
     groups = np.arange(200).astype(str)
     fit = calibration().fit(inputs, log_ms, groups)
@@ -156,4 +227,4 @@ def test_a_rate_that_no_layer_is_bound_by_keeps_its_prior(features_of: Maker) ->
 
 
 def test_choices_start_with_the_default_structure() -> None:
-    assert Structure() == Structure(INPUT_READS[0], OUTPUT_WRITES[0], WORD_BITS[0])
+    assert Structure() == Structure(INPUT_READS[0], OUTPUT_WRITES[0], WORD_BITS[0], TRANSFERS[0])

@@ -227,7 +227,7 @@ def rejected_latency(
     text : str
         How the log writes it.
     unit : str
-        Its unit, for the message.
+        Its unit, for the message; empty where the log's own text tells it.
     file, line : Path and int
         Where it stands.
     accelerator, network, layer : str
@@ -243,7 +243,8 @@ def rejected_latency(
     if 0 < value < np.inf:
         return None
     text = text.strip()
-    code, message = "not_positive", f"latency {text or 'missing'} {unit}, expected a finite number above 0"
+    figure = f"{text or 'missing'} {unit}".rstrip()
+    code, message = "not_positive", f"latency {figure}, expected a finite number above 0"
     decimals = len(text.replace(",", ".").partition(".")[2])
     if value == 0 and decimals:
         code = "below_resolution"

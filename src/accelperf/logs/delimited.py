@@ -27,6 +27,9 @@ _CHUNK = 16384
 
 _LARGEST_WHOLE = 10**12
 
+_LONGEST_HEADER = 100_000
+"""A header beyond this is no table's; splitting it would take as much memory as it has commas."""
+
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
@@ -163,7 +166,7 @@ def read_records(path: Path) -> Iterator[Records]:
     ------
     InputError
         As `read_header`; if a column name occurs twice; if a record has more or fewer fields than
-        the header; if a quotation never ends.
+        the header, or is the header again, as in two files glued together; if a quotation never ends.
     """
     with opened(path) as stream:
         header = _header(stream, path)
@@ -188,6 +191,10 @@ def read_records(path: Path) -> Iterator[Records]:
                         file=path,
                         line=line,
                     )
+                if row[0] == header.names[0] and tuple(map(str.strip, row)) == header.names:
+                    raise InputError(
+                        f"one header, that of line {header.line}", "it again", file=path, line=line
+                    )
                 lines.append(line)
                 rows.append(row)
             if rows and (row is None or len(rows) == _CHUNK):
@@ -203,6 +210,9 @@ def _header(stream: TextIO, path: Path) -> Header:
     for number, text in enumerate(stream, start=1):
         if not text.strip() or text.startswith("#"):
             continue
+        if len(text) > _LONGEST_HEADER:
+            expected = f"a header line of {_LONGEST_HEADER} characters or fewer"
+            raise InputError(expected, str(len(text)), file=path, line=number)
         separator = max(SEPARATORS, key=text.count)
         try:
             names = next(csv.reader([text], delimiter=separator, skipinitialspace=True, strict=True))

@@ -241,6 +241,8 @@ def read_files(
             reports[description.as_posix()] = _passed_over(description, DESCRIPTION)
         if run.ignores(path):
             reports[path.as_posix()] = _passed_over(path, IGNORED)
+        elif path.exists() and not path.is_file():
+            raise InputError("a file", "a pipe or a device", file=path)
         elif not _is_description(path, run):
             reader = choose_reader(path, run, format_name=format_name, readers=readers)
             groups.setdefault((path.parent, reader.name), (run, []))[1].append(path)
@@ -369,7 +371,13 @@ def logs_below(folder: Path) -> list[Path]:
 
 
 def find_logs(folder: Path) -> list[Path]:
-    """Return the files below a folder that must be logs, sorted by path."""
+    """Return the files below a folder that must be logs, sorted by path.
+
+    Raises
+    ------
+    InputError
+        If a folder cannot be read, or links form a loop.
+    """
 
     def unreadable(error: OSError) -> None:
         raise InputError("a readable folder", error.strerror or str(error), file=error.filename)
@@ -377,6 +385,10 @@ def find_logs(folder: Path) -> list[Path]:
     found = []
     for parent, folders, names in os.walk(folder, onerror=unreadable, followlinks=True):
         folders[:] = [name for name in folders if not name.startswith(".")]
+        for link in (Path(parent) / name for name in folders):
+            # The logs in it would count as many runs.
+            if link.is_symlink() and Path(parent).resolve().is_relative_to(link.resolve()):
+                raise InputError("folders without a loop", f"a link to {link.resolve()}", file=link)
         found += [Path(parent) / name for name in names if _is_candidate(name)]
     return sorted(found)
 

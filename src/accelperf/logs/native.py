@@ -102,6 +102,8 @@ def read(files: Sequence[Path], run: RunFile) -> list[LogTable]:
 def _read_file(path: Path, run: RunFile) -> LogTable:
     header = read_header(path)
     columns = _Columns(header, path)
+    if "configuration" not in header.names:
+        run.platform("", file=path)  # whether there is one, before a million rows are read
     if run.content.network is None and "network" not in header.names:
         raise InputError(
             f"a column 'network', or the key 'network' in {run.path}", "neither", file=path, line=header.line

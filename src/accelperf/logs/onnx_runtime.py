@@ -131,7 +131,9 @@ def read(files: Sequence[Path], run: RunFile) -> list[LogTable]:
     for path in files:
         profile, nodes = _profile(path)
         log = join_profiles(path, name, [profile], run)
-        _check_shapes(log.table, nodes, path, run)
+        renamed = run.content.layers or {}
+        by_layer = {renamed.get(node.layer, node.layer): node for node in nodes}
+        _check_shapes(log.table, by_layer | {node.layer: node for node in nodes}, path, run)
         logs.append(log)
     return logs
 
@@ -152,8 +154,8 @@ def read_timings(path: Path) -> list[Profile]:
     return [_profile(path)[0]]
 
 
-def _profile(path: Path) -> tuple[Profile, Mapping[int, _Node]]:
-    """Return a profile, and its nodes by the line of their row."""
+def _profile(path: Path) -> tuple[Profile, list[_Node]]:
+    """Return a profile and its nodes."""
     trace = _trace(path)
     runs = trace.runs
     if len(runs) < 2:
@@ -193,7 +195,7 @@ def _profile(path: Path) -> tuple[Profile, Mapping[int, _Node]]:
         totals=(_total(runs, by_run, len(rows), path),),
         skipped=+skipped,
     )
-    return profile, {node.line: node for node in trace.nodes}
+    return profile, trace.nodes
 
 
 def _timing(node: _Node, times: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, Any]:
@@ -320,10 +322,10 @@ def _check_alone(first: _Node, node: _Node, path: Path, line: int) -> None:
         )
 
 
-def _check_shapes(table: pd.DataFrame, nodes: Mapping[int, _Node], path: Path, run: RunFile) -> None:
-    """Raise if the shapes of an event are not those of its description."""
+def _check_shapes(table: pd.DataFrame, nodes: Mapping[str, _Node], path: Path, run: RunFile) -> None:
+    """Raise if the shapes of an event are not those of its description, nodes by name in the latter."""
     for row in table.to_dict("records"):
-        node = nodes[int(row["source_line"])]
+        node = nodes[str(row["layer"])]
         for side, of_event in zip(("input", "output"), node.shapes, strict=True):
             shape = next(_shapes(of_event), None)
             if shape is None or len(shape) != 4:

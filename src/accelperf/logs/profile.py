@@ -1,8 +1,8 @@
 """Profiles as a tool prints them: layers by name, times, stated sums, no sizes.
 
 For readers of logs without geometry. A reader parses its file into `Profile` objects; `join_profiles`
-then asks ``run.yaml`` for platform, network and the network's description. So whoever wants no more
-than times and sums (``accelperf check``) needs no description.
+then asks ``run.yaml`` for platform, network and the network's description. Where nothing describes
+the network, ``accelperf check`` still compares what the tool states with what it lists.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from accelperf.errors import InputError, known
@@ -25,6 +26,9 @@ PROFILE_COLUMNS: tuple[str, ...] = tuple(
     column for column in TIMING_COLUMNS if column not in ("accelerator", "network")
 )
 """Columns of `Profile.timings`, in the units of `accelperf.logs.geometry.TIMING_COLUMNS`."""
+
+NO_SIZES = "without sizes"
+"""Reason under which the rows of a log are counted that nothing describes."""
 
 _CHUNK_BYTES = 1 << 20
 
@@ -105,7 +109,8 @@ def join_profiles(path: Path, name: str, profiles: Sequence[Profile], run: RunFi
     profiles : sequence of Profile
         What stands in it. Several of one network on one platform are runs of its layers.
     run : RunFile
-        The ``run.yaml``.
+        The ``run.yaml``. If it names no description and need not (`RunFile.needs_sizes`), no row is
+        kept, and a finding ``layer_not_described`` says so.
 
     Raises
     ------
@@ -117,11 +122,16 @@ def join_profiles(path: Path, name: str, profiles: Sequence[Profile], run: RunFi
     totals: list[StatedTotal] = []
     findings: list[Finding] = []
     skipped: Counter[str] = Counter()
+    sums_only = run.content.geometry is None and not run.needs_sizes
     for profile in profiles:
-        accelerator = _accelerator(profile, run, path)
-        network = _network(profile, profiles, run, path)
-        timings = profile.timings.assign(accelerator=accelerator, network=network)
-        groups.setdefault((accelerator, network), []).append(timings[list(TIMING_COLUMNS)])
+        accelerator = _accelerator(profile, run, path, sums_only)
+        network = _network(profile, profiles, run, path, sums_only)
+        if sums_only:
+            findings.append(_without_sizes(profile, path, accelerator, network))
+            skipped[NO_SIZES] += len(profile.timings)
+        else:
+            timings = profile.timings.assign(accelerator=accelerator, network=network)
+            groups.setdefault((accelerator, network), []).append(timings[list(TIMING_COLUMNS)])
         totals += [replace(each, accelerator=accelerator, network=network) for each in profile.totals]
         findings += [replace(each, accelerator=accelerator, network=network) for each in profile.findings]
         skipped.update(profile.skipped or {})
@@ -138,15 +148,27 @@ def join_profiles(path: Path, name: str, profiles: Sequence[Profile], run: RunFi
     return LogTable(table, report, tuple(findings), tuple(totals))
 
 
-def _accelerator(profile: Profile, run: RunFile, path: Path) -> str:
+def _without_sizes(profile: Profile, path: Path, accelerator: str, network: str) -> Finding:
+    # Rows of one name may have become one timing: what the log's own total is compared with has all.
+    listed = profile.totals[0].listed_ms if profile.totals else np.nansum(profile.timings["latency_ms"])
+    message = (
+        f"{len(profile.timings)} layers whose times sum to {listed:.6g} ms, without sizes: only sums were "
+        "checked; 'geometry' in run.yaml, or --geometry, names what describes the network"
+    )
+    return Finding("layer_not_described", message, path.as_posix(), profile.line, accelerator, network)
+
+
+def _accelerator(profile: Profile, run: RunFile, path: Path, sums_only: bool) -> str:
+    if sums_only and not run.by_configuration:
+        return ""
     # One 'platform' serves all; 'platforms' tells those apart that the log names.
     configuration = "" if "" in run.by_configuration else profile.configuration
     return run.platform(configuration, file=path, line=profile.line).name
 
 
-def _network(profile: Profile, profiles: Sequence[Profile], run: RunFile, path: Path) -> str:
+def _network(profile: Profile, profiles: Sequence[Profile], run: RunFile, path: Path, sums_only: bool) -> str:
     if run.content.network is None:
-        if profile.network:
+        if profile.network or sums_only:
             return profile.network
         raise InputError(
             f"the key 'network' in {run.path}, since this log names no network",

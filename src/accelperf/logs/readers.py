@@ -16,6 +16,7 @@ from accelperf.errors import AccelperfError, InputError, known
 from accelperf.logs import cnn_accel, dnndk, finn, native, onnx_runtime, openvino, scale_sim, tvm, vaitrace
 from accelperf.logs.base import LogTable, Reader
 from accelperf.logs.run import RunFile
+from accelperf.logs.text import require_text
 
 READERS: tuple[Reader, ...] = (
     native,
@@ -58,8 +59,13 @@ class PlugIn:
 
     def recognises(self, path: Path) -> str | None:
         """Return None if the content of a file is of this format, else why it is not."""
-        with self._blamed(path):
-            return self.reader.recognises(path)
+        try:
+            with self._blamed(path):
+                return self.reader.recognises(path)
+        except InputError as error:
+            if error.__cause__ is not None:
+                raise  # a defect of the plug-in
+            return str(error)
 
     def read(self, files: Sequence[Path], run: RunFile) -> list[LogTable]:
         """Read all files of this format in one folder."""
@@ -142,7 +148,7 @@ def choose_reader(
     ------
     InputError
         If the named format is unknown; if no reader recognises the content, or several do, with
-        what each said.
+        what each said; if it is empty or no text.
     """
     readers = all_readers() if readers is None else readers
     if format_name is not None:
@@ -169,6 +175,7 @@ def choose_reader(
         fits = f"{known(accepting)}; name one under 'format' in {run.path}, or with --format"
         others = f" (not {reasons})" if reasons else ""
         raise InputError("a profiling log of one format", f"content that fits {fits}{others}", file=path)
+    require_text(path)
     raise InputError("a profiling log of a known format", f"none of them ({reasons})", file=path)
 
 

@@ -74,6 +74,9 @@ class RunFile:
         Platform of each configuration; under the key ``""`` that of logs without configurations.
     networks : Path, optional
         Folder of network tables, in which `ProfileRun.geometry` finds names.
+    needs_sizes : bool
+        Whether a log without sizes must have a description. ``accelperf check`` compares its sums
+        without one, and then without a platform too.
     """
 
     path: Path
@@ -81,6 +84,7 @@ class RunFile:
     lines: Mapping[tuple[str, ...], int] = field(repr=False)
     by_configuration: Mapping[str, Platform]
     networks: Path | None = None
+    needs_sizes: bool = True
 
     def ignores(self, path: Path) -> bool:
         """Return whether ``ignore`` names a file below this one's folder."""
@@ -178,6 +182,10 @@ class RunFile:
         """
         if configuration in self.by_configuration:
             return self.by_configuration[configuration]
+        if not self.by_configuration:
+            raise InputError(
+                f"a {RUN_FILE} beside this log or above it, or --platform", "neither", file=file, line=line
+            )
         if not configuration:
             raise InputError(
                 f"the key 'platform' in {self.path}, since this log names no configuration",

@@ -48,6 +48,7 @@ import pandas as pd
 
 from accelperf.errors import InputError, known
 from accelperf.logs.base import Finding, LogTable
+from accelperf.logs.hits import operations
 from accelperf.logs.profile import Profile, find_line, join_profiles, timing_row, timing_table
 from accelperf.logs.run import RunFile
 from accelperf.logs.text import read_lines
@@ -61,6 +62,8 @@ NAME_TWICE = "name twice"
 
 WORKLOAD_TOLERANCE_GOP = 0.02
 """Difference up to which vaitrace takes two workloads for one (``get_info_from_xmodel``)."""
+
+OPERATIONS_PER_GOP = 1e9
 
 FUSED_WORKLOAD = 1.5
 """Largest workload of a subgraph as a multiple of its convolution's: what the compiler fuses into a
@@ -236,6 +239,8 @@ def _runs(text: str, path: Path, line: int) -> int:
 
 
 def _is_text_header(text: str) -> bool:
+    if "|" not in text:
+        return False
     cells = _cells(text)
     return cells[0] in _TEXT_CORES and any(column in cells for column in _TEXT_NAMES)
 
@@ -310,7 +315,7 @@ def _check_unit(lines: Sequence[str], end: int, column: str, path: Path, header:
         # 'RT(ms): Run time', or 'SW_RT(Software Run time): …, unit is ms'.
         unit = text[len(column) + 1 :].partition(")")[0] if stated is None else stated["unit"]
         if unit != "ms":
-            raise InputError(f"{column} in ms", repr(text[:80]), file=path, line=number)
+            raise InputError(f"{column} in ms", repr(unit[:80]), file=path, line=number)
         return
     raise InputError(
         f"the notes below the table, which say that {column} is in ms", "none", file=path, line=header
@@ -412,19 +417,11 @@ def _profile(core: str, rows: Sequence[_Row], line: int, skipped: Mapping[str, i
     return Profile("", core, line, timing_table(kept), (), tuple(findings), counts)
 
 
-def _operations(table: pd.DataFrame) -> pd.Series[float]:
-    """Return the operations of convolutions [GOP], two for each multiplication and addition."""
-    channels = table["input_channels"] / table["groups"] * table["output_channels"]
-    kernel = table["kernel_height"] * table["kernel_width"]
-    operations: pd.Series[float] = 2e-9 * channels * kernel * table["output_height"] * table["output_width"]
-    return operations
-
-
 def _without_whole_graphs(log: LogTable, workloads: Mapping[int, float]) -> LogTable:
     """Return the rows whose workload can be that of their layer."""
     if log.table.empty:
         return log
-    described = _operations(log.table).to_numpy()
+    described = operations(log.table) / OPERATIONS_PER_GOP
     listed = np.array([workloads[line] for line in log.table["source_line"]])
     whole = listed > FUSED_WORKLOAD * described + WORKLOAD_TOLERANCE_GOP
     if not whole.any():

@@ -17,7 +17,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from accelperf.features import FeatureMatrix
-from accelperf.models.base import NORMAL_95, Prediction
+from accelperf.models.base import Prediction
+from accelperf.models.log_normal import log_normal
 from accelperf.models.predictors import Standardiser, State
 from accelperf.models.residual_process import ProcessRows, ResidualCovariance, interpolate
 from accelperf.models.roofline import (
@@ -40,6 +41,11 @@ _CONFIGURATION = (
     "memory_ports",
 )
 """Numeric columns that tell one accelerator from another."""
+
+
+INFLATED_TO = 1.0
+"""Standard deviation above which nothing is inflated [log of ms]: 95 % intervals from a seventh to seven
+times the median. It is the prior's of a rate that no layer is bound by."""
 
 
 @dataclass(frozen=True)
@@ -160,8 +166,8 @@ class CalibratedPredictor:
     ----------
     structure, parameters, sharpness
         The roofline (`accelperf.models.roofline`).
-    parameter_sigma : array of shape [parameters]
-        Prior standard deviations of the parameters, to tell which were identified.
+    pull : array of shape [parameters]
+        How far each parameter follows the datasheet, to tell which were identified.
     standardiser : Standardiser
         Scaling of the process's inputs.
     covariance : ResidualCovariance
@@ -180,6 +186,9 @@ class CalibratedPredictor:
         Shapes and configurations that were measured.
     inflation : Inflation
         Factors of the intervals.
+    accelerator_sigma : array of shape [parameters]
+        Standard deviations of the parameters of an accelerator that was not measured, beyond those of
+        the process; 0 unless only one was.
     datasheets : tuple of dict
         For each accelerator its name, peak rates and clock, for `rates`.
     """
@@ -188,7 +197,7 @@ class CalibratedPredictor:
     structure: Structure
     parameters: Floats
     sharpness: float
-    parameter_sigma: Floats
+    pull: Floats
     standardiser: Standardiser
     covariance: ResidualCovariance
     noise: Noise
@@ -199,6 +208,7 @@ class CalibratedPredictor:
     shapes: NDArray[np.str_]
     accelerators: NDArray[np.str_]
     inflation: Inflation
+    accelerator_sigma: Floats
     datasheets: tuple[dict[str, Any], ...] = ()
 
     def roofline(self, layers: Layers) -> LogRoofline:
@@ -222,7 +232,9 @@ class CalibratedPredictor:
         roofline = self.roofline(layers)
         rows = self.rows(layers, roofline)
         mean, variance = self.residual(rows)
-        return log_normal(roofline.log_ms + mean, np.sqrt(variance) * self.factors(rows))
+        spread = np.sum(self._new_accelerator_spread(rows) ** 2, axis=1)
+        sigma = np.sqrt(self.factors(rows, variance) ** 2 * variance + spread)
+        return log_normal(roofline.log_ms + mean, sigma)
 
     def residual(self, rows: ProcessRows) -> tuple[Floats, Floats]:
         """Return mean and variance of log(measured / roofline) before inflation, shape [rows] each."""
@@ -234,6 +246,14 @@ class CalibratedPredictor:
         variance = np.maximum(self.covariance.diagonal(rows) - explained, 0) + added
         return cross @ self.weights, variance
 
+    def _new_accelerator_spread(self, rows: ProcessRows) -> Floats:
+        """Return how far the parameters of an accelerator not measured move its layers.
+
+        Shape [rows, parameters]; products of two rows are covariances.
+        """
+        new = ~np.isin(rows.accelerators, self.accelerators)
+        return np.asarray(rows.jacobian * self.accelerator_sigma * new[:, None])
+
     def knows_shape(self, rows: ProcessRows) -> NDArray[np.bool_]:
         """Return which layers have a shape that was measured, on whichever accelerator, [rows]."""
         return np.asarray(np.isin(rows.shapes, self.shapes))
@@ -242,14 +262,19 @@ class CalibratedPredictor:
         """Return which layers were measured themselves, shape [rows]."""
         return np.asarray(np.isin(rows.keys, self.support.keys))
 
-    def factors(self, rows: ProcessRows) -> Floats:
-        """Return the inflation of each layer's standard deviation, shape [rows]."""
+    def factors(self, rows: ProcessRows, variance: Floats) -> Floats:
+        """Return the inflation of each layer's standard deviation, shape [rows].
+
+        Given the layers' variances before: one that is as wide as a rate of which nothing is known
+        is not inflated further.
+        """
         new_shape = ~self.knows_shape(rows)
         new_accelerator = ~np.isin(rows.accelerators, self.accelerators)
         both = max(self.inflation.shape, self.inflation.accelerator)
         factor = np.where(new_accelerator, self.inflation.accelerator, self.inflation.shape)
         factor = np.where(new_shape & new_accelerator, both, factor)
-        return np.where(self.measured(rows), 1.0, factor)
+        factor = np.where(self.measured(rows), 1.0, factor)
+        return np.asarray(np.minimum(factor, np.maximum(INFLATED_TO / np.sqrt(variance), 1.0)))
 
     def predict_totals(self, features: FeatureMatrix) -> pd.DataFrame:
         r"""Return the latency of each network on each accelerator, layers one after the other.
@@ -268,7 +293,7 @@ class CalibratedPredictor:
         roofline = self.roofline(layers)
         rows = self.rows(layers, roofline)
         mean, variance = self.residual(rows)
-        factors = self.factors(rows)
+        factors = self.factors(rows, variance)
         median = np.exp(roofline.log_ms + mean)
         names = features.table[["accelerator", "network"]].to_numpy(dtype=str)
         totals = []
@@ -278,10 +303,14 @@ class CalibratedPredictor:
             cross = self.covariance(part, self.support)
             joint = self.covariance(part, part) - cross @ self.precision @ cross.T
             joint[np.diag_indices_from(joint)] = variance[index]
-            weights = factors[index] * median[index] / median[index].sum()
+            spread = self._new_accelerator_spread(part)
+            share = median[index] / median[index].sum()
+            weights = factors[index] * share
             total = np.array([np.log(median[index].sum())])
             # Neither rounding nor an approximation may leave less than nothing.
-            sigma = np.sqrt(np.maximum(weights @ joint @ weights, 0.0))
+            own = max(float(weights @ joint @ weights), 0.0)
+            sigma = np.sqrt(own + np.sum((share @ spread) ** 2))
+            alone = weights**2 * variance[index] + share**2 * np.sum(spread**2, axis=1)
             prediction = log_normal(total, np.array([sigma]))
             assert prediction.std_ms is not None  # noqa: S101 - log_normal gives all of them
             assert prediction.lower_ms is not None and prediction.upper_ms is not None  # noqa: S101
@@ -293,9 +322,7 @@ class CalibratedPredictor:
                     "std_ms": prediction.std_ms[0],
                     "lower_ms": prediction.lower_ms[0],
                     "upper_ms": prediction.upper_ms[0],
-                    "independent_std_ms": float(
-                        prediction.median_ms[0] * np.sqrt(np.sum(weights**2 * variance[index]))
-                    ),
+                    "independent_std_ms": float(prediction.median_ms[0] * np.sqrt(np.sum(alone))),
                 }
             )
         return pd.DataFrame(totals)
@@ -312,7 +339,7 @@ class CalibratedPredictor:
         }
         arrays: dict[str, NDArray[Any]] = {
             "parameters": self.parameters,
-            "parameter_sigma": self.parameter_sigma,
+            "pull": self.pull,
             "mean": self.standardiser.mean,
             "scale": self.standardiser.scale,
             "amplitudes": self.covariance.amplitudes,
@@ -329,6 +356,7 @@ class CalibratedPredictor:
             "precision": self.precision,
             "shapes": self.shapes,
             "accelerators": self.accelerators,
+            "accelerator_sigma": self.accelerator_sigma,
         }
         return values, arrays
 
@@ -339,7 +367,7 @@ class CalibratedPredictor:
             structure=Structure(**values["structure"]),
             parameters=arrays["parameters"],
             sharpness=values["sharpness"],
-            parameter_sigma=arrays["parameter_sigma"],
+            pull=arrays["pull"],
             standardiser=Standardiser(arrays["mean"], arrays["scale"]),
             covariance=ResidualCovariance(
                 arrays["amplitudes"], arrays["lengthscales"], arrays["rate_covariance"]
@@ -360,25 +388,9 @@ class CalibratedPredictor:
             shapes=arrays["shapes"],
             accelerators=arrays["accelerators"],
             inflation=Inflation(*values["inflation"]),
+            accelerator_sigma=arrays["accelerator_sigma"],
             datasheets=tuple(values["datasheets"]),
         )
-
-
-def log_normal(log_median: Floats, sigma: Floats) -> Prediction:
-    """Return log-normal predictions with their central 95 % interval.
-
-    Parameters
-    ----------
-    log_median : array of shape [rows]
-        Logarithm of the median [log of ms].
-    sigma : array of shape [rows]
-        Standard deviation of the logarithm.
-    """
-    median = np.exp(log_median)
-    # Variance of a log-normal: (exp(s²) - 1) exp(2 mu + s²).
-    std = median * np.exp(sigma**2 / 2) * np.sqrt(np.expm1(sigma**2))
-    half = np.exp(NORMAL_95 * sigma)
-    return Prediction(median, std, median / half, median * half)
 
 
 def datasheets(features: FeatureMatrix) -> tuple[dict[str, Any], ...]:

@@ -20,8 +20,11 @@ RATE_COLUMNS: tuple[str, ...] = (
     "share_of_datasheet",
     "identified",
 )
-IDENTIFIED = 0.5
-"""A parameter counts as identified when data have made its prior standard deviation this small."""
+IDENTIFIED_RATE = 0.014
+"""Greatest pull of a rate that counts as identified: between datasheets of half and of twice the rate it
+moves by less than 2 % (0.014 ln 4)."""
+IDENTIFIED_OVERHEAD = 0.25
+"""The same of overheads, whose priors are vague: data halve their standard deviation at least."""
 
 
 def rate_table(predictor: CalibratedPredictor) -> pd.DataFrame:
@@ -33,11 +36,12 @@ def rate_table(predictor: CalibratedPredictor) -> pd.DataFrame:
         Columns `RATE_COLUMNS`. Compute is in 10⁹ multiply-accumulates a second, its clock (the rate
         over PF x PC) in MHz; weights, input and output in decimal GB/s; overheads in cycles, the
         same for all accelerators (accelerator "all", no share). ``identified`` is False where the
-        data say little: no layer is bound by that term, and the value is the datasheet's.
+        datasheet has a say: hardly any layer is bound by that term.
     """
     parameters = predictor.parameters
     sigma = np.sqrt(np.diag(predictor.covariance.rate_covariance))
-    identified = sigma <= IDENTIFIED * predictor.parameter_sigma
+    limits = np.repeat([IDENTIFIED_RATE, IDENTIFIED_OVERHEAD], [len(TERMS), len(OVERHEADS)])
+    identified = predictor.pull <= limits
     bounds = [np.exp(parameters + side * NORMAL_95 * sigma) for side in (0, -1, 1)]
     rows = []
 

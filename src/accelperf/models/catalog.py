@@ -45,7 +45,7 @@ _PREDICTORS: dict[str, str] = {
     "standard": "accelperf.models.predictors:StandardPredictor",
     "linear": "accelperf.models.predictors:LinearPredictor",
     "tree_ensemble": "accelperf.models.tree_predictor:TreeEnsemblePredictor",
-    "xgboost": "accelperf.models.baselines:XgboostPredictor",
+    "xgboost": "accelperf.models.xgboost_predictor:XgboostPredictor",
     "network": "accelperf.models.network_predictor:NetworkPredictor",
     "network_mean": "accelperf.models.network_predictor:NetworkMeanPredictor",
     "gaussian_process": "accelperf.models.predictors:GaussianProcessPredictor",

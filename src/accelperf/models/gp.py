@@ -1,8 +1,9 @@
 """Gaussian processes trained with GPflow: ``gp_zero`` and ``gp_analytic``.
 
-The kernel sees the 15 parameters standardised; the mean sees raw units. Residuals y - m(X) are
-divided by their root mean square before training, so that milliseconds and nanoseconds give the
-same answer and starting values, priors and the noise floor mean the same on every data set.
+The kernel sees the 15 parameters standardised; the mean sees raw units. Residuals, y - m(X) or with
+the response ``ratio`` log(y / m(X)), are divided by their root mean square before training, so that
+milliseconds and nanoseconds give the same answer and starting values, priors and the noise floor mean
+the same on every data set.
 
 Hyperparameters maximise the log marginal likelihood plus weak log-normal priors. The priors keep a
 lengthscale that the data say nothing about from running away; they are too wide to move one that
@@ -32,6 +33,7 @@ from accelperf.models.base import Estimator, FitError, Fold, Prediction, Progres
 from accelperf.models.gp_folds import ClosedForm, FoldRefits, Rows, TrainingRows
 from accelperf.models.gp_settings import GaussianProcessSettings
 from accelperf.models.kernels import KernelExpression, parse_kernel
+from accelperf.models.known_noise import mean_variance, relative_variance
 from accelperf.models.log_posterior import (
     LENGTHSCALE_FLOOR,
     LENGTHSCALE_PRIOR_SIGMA,
@@ -41,10 +43,11 @@ from accelperf.models.log_posterior import (
     VARIANCE_PRIOR_SIGMA,
     LogPosterior,
 )
-from accelperf.models.means import get_mean
+from accelperf.models.means import CALIBRATED, get_mean
 from accelperf.models.optimisers import adam
 from accelperf.models.predictors import GaussianProcessPredictor
 from accelperf.models.quiet_import import silenced_stderr
+from accelperf.models.roofline_mean import RooflineMean
 from accelperf.parameters import PARAMETER_NAMES
 from accelperf.yaml_input import StrictModel
 
@@ -61,6 +64,24 @@ RESTART_SIGMA = 1.0
 
 def _log_normal(median: float, sigma: float) -> Any:
     return tfp.distributions.LogNormal(np.float64(np.log(median)), np.float64(sigma))
+
+
+class _NoiseOfRows(gpflow.likelihoods.Gaussian):  # type: ignore[misc]
+    """Gaussian noise of one variance, and what each row is known to have beyond it.
+
+    Attributes
+    ----------
+    known : tf.Variable of shape [rows, 1]
+        That known variance.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.known = tf.Variable(np.zeros((1, 1)), shape=[None, 1], trainable=False)
+
+    def variance_at(self, X: Any) -> Any:  # noqa: N803 - GPflow's name
+        """Return the noise variance of each row, shape [rows, 1]."""
+        return super().variance_at(X) + self.known
 
 
 def _build_part(name: str, columns: int, ard: bool) -> Any:
@@ -101,9 +122,18 @@ class _Likelihood:
         One lengthscale a column.
     noise_floor : float
         Least noise standard deviation of the scaled residuals.
+    noise_of_rows : bool
+        Whether rows have known noise of their own. Without, not even the rounding changes.
     """
 
-    def __init__(self, expression: KernelExpression, columns: int, ard: bool, noise_floor: float) -> None:
+    def __init__(
+        self,
+        expression: KernelExpression,
+        columns: int,
+        ard: bool,
+        noise_floor: float,
+        noise_of_rows: bool = False,
+    ) -> None:
         self.expression = expression
         self.columns = columns
         self.parts = [_build_part(name, columns, ard) for name in expression.names]
@@ -116,9 +146,9 @@ class _Likelihood:
             gpflow.set_trainable(self.parts[1].variance, False)
         self.inputs = tf.Variable(np.zeros((1, columns)), shape=[None, columns], trainable=False)
         self.residuals = tf.Variable(np.zeros((1, 1)), shape=[None, 1], trainable=False)
-        likelihood = gpflow.likelihoods.Gaussian(
-            variance=NOISE_START + noise_floor**2, variance_lower_bound=noise_floor**2
-        )
+        self.noise_of_rows = noise_of_rows
+        noise = _NoiseOfRows if noise_of_rows else gpflow.likelihoods.Gaussian
+        likelihood = noise(variance=NOISE_START + noise_floor**2, variance_lower_bound=noise_floor**2)
         self.model = gpflow.models.GPR((self.inputs, self.residuals), kernel, likelihood=likelihood)
         self.variables = self.model.trainable_variables
         self.start = self.values()
@@ -134,6 +164,8 @@ class _Likelihood:
     def set_rows(self, rows: TrainingRows) -> None:
         self.inputs.assign(rows.inputs)
         self.residuals.assign(rows.residuals[:, None])
+        if self.noise_of_rows:
+            self.model.likelihood.known.assign(np.broadcast_to(rows.row_noise, rows.residuals.shape)[:, None])
 
     def values(self) -> Floats:
         """Return the unconstrained hyperparameters as one vector."""
@@ -161,9 +193,11 @@ class _Likelihood:
 
 
 @lru_cache(maxsize=4)
-def _traced_likelihood(expression: KernelExpression, columns: int, ard: bool, floor: float) -> _Likelihood:
+def _traced_likelihood(
+    expression: KernelExpression, columns: int, ard: bool, floor: float, noise_of_rows: bool
+) -> _Likelihood:
     """Return a likelihood that the estimators of a sweep share: tracing takes longer than a fit."""
-    return _Likelihood(expression, columns, ard, floor)
+    return _Likelihood(expression, columns, ard, floor, noise_of_rows)
 
 
 @dataclass(frozen=True)
@@ -171,6 +205,7 @@ class _FullFit:
     """The fit to all rows, kept so that folds and closed forms need not repeat it."""
 
     features: FeatureMatrix
+    rows: Rows
     values: Floats
     predictor: GaussianProcessPredictor
 
@@ -200,7 +235,7 @@ class GaussianProcess(Estimator):
     def __init__(self, settings: GaussianProcessSettings) -> None:
         super().__init__(settings)
         self._expression = parse_kernel(settings.kernel)
-        self._mean = get_mean(settings.mean, settings.modules)
+        self._mean = None if settings.mean == CALIBRATED else get_mean(settings.mean, settings.modules)
         columns = len(PARAMETER_NAMES)
         posterior = LogPosterior(self._expression, columns, settings.ard, settings.noise_floor)
         self._closed_form = ClosedForm(settings, posterior)
@@ -215,11 +250,11 @@ class GaussianProcess(Estimator):
     ) -> list[Prediction]:
         """Return each fold's predictions, hyperparameters refitted from the optimum of all rows.
 
-        The left-out rows lend that starting point and nothing else: scaling, likelihood and
-        predictions of a fold know its training rows alone.
+        The left-out rows lend that starting point and nothing else: scaling, likelihood, a mean that
+        is fitted and predictions of a fold know its training rows alone.
         """
         full = self._fit_full(features)
-        refits = FoldRefits.prepare(self._closed_form, self._rows(features), full.values)
+        refits = FoldRefits.prepare(self._closed_form, full.rows, full.values)
         predictions = []
         for done, prediction in enumerate(refits.predict_each(folds), start=1):
             predictions.append(prediction)
@@ -228,12 +263,23 @@ class GaussianProcess(Estimator):
         return predictions
 
     def predict_loo_fixed(self, features: FeatureMatrix) -> Prediction:
-        """Return the closed-form leave-one-out predictions at the optimum of all rows."""
-        return self._fit_full(features).predictor.predict_loo(features)
+        """Return the leave-one-out predictions at the optimum of all rows, by one factorisation.
+
+        A calibrated mean is none of the hyperparameters that stay: its rates are fitted anew without
+        each row, while the structure that it has stays too.
+        """
+        full = self._fit_full(features)
+        rows, predictor = full.rows, full.predictor
+        if rows.calibrated is None:
+            return predictor.predict_loo(rows.mean_ms)
+        means = np.stack([rows.calibrated.without(row) for row in range(len(features))])
+        residuals = np.stack([rows.residuals(mean_ms) for mean_ms in means]) / predictor.residual_scale
+        return predictor.predict_loo(np.diag(means), residuals)
 
     def _fit_full(self, features: FeatureMatrix) -> _FullFit:
         if self._full is None or self._full.features is not features:
-            rows = TrainingRows.of(self._rows(features))
+            rows = self._rows(features)
+            training = TrainingRows.of(rows)
             first = self._closed_form.posterior.start
             generator = np.random.default_rng(self.settings.seed)
             starts = [first]
@@ -241,16 +287,30 @@ class GaussianProcess(Estimator):
                 starts.append(first + generator.normal(0, RESTART_SIGMA, len(first)))
             # The matrices are small: threads inside of an operation would wait for each other.
             with threadpool_limits(1):
-                optima = [self._optimise(rows, start) for start in starts]
+                optima = [self._optimise(training, start) for start in starts]
             best = self._closed_form.check(*min(optima, key=lambda optimum: optimum[1]))
-            self._full = _FullFit(features, best, self._closed_form.predictor(best, rows))
+            self._full = _FullFit(features, rows, best, self._closed_form.predictor(best, training))
         return self._full
 
     def _rows(self, features: FeatureMatrix) -> Rows:
-        mean = np.asarray(self._mean(features.latency_inputs(), NUMPY), dtype=np.float64)
+        settings, calibrated = self.settings, None
+        if self._mean is None:
+            calibrated = RooflineMean.of(features, settings.seed)
+            mean = calibrated.latency_ms(calibrated.start)
+        else:
+            mean = np.asarray(self._mean(features.latency_inputs(), NUMPY), dtype=np.float64)
         if not np.all(np.isfinite(mean)):
-            raise FitError(f"mean {self.settings.mean!r} is not finite on every row")
-        return Rows(features.parameters, features.latency_ms, mean)
+            raise FitError(f"mean {settings.mean!r} is not finite on every row")
+        variance = (mean_variance if settings.response == "difference" else relative_variance)(features)
+        return Rows(
+            parameters=features.parameters,
+            latency_ms=features.latency_ms,
+            mean_ms=mean,
+            response=settings.response,
+            variance=variance,
+            mean_name=settings.mean,
+            calibrated=calibrated,
+        )
 
     def _optimise(self, rows: TrainingRows, start: Floats) -> tuple[Floats, float]:
         """Return the hyperparameters that minimise the loss of all rows from a start, and the loss."""
@@ -260,7 +320,9 @@ class GaussianProcess(Estimator):
             objective = closed_form.objective(rows)
             return adam(objective, start, settings.steps, settings.learning_rate, give_up=TURN_BACK)
         columns = len(PARAMETER_NAMES)
-        likelihood = _traced_likelihood(self._expression, columns, settings.ard, settings.noise_floor)
+        likelihood = _traced_likelihood(
+            self._expression, columns, settings.ard, settings.noise_floor, bool(np.any(rows.row_noise))
+        )
         likelihood.set_rows(rows)
         found = scipy.optimize.minimize(
             likelihood,

@@ -25,6 +25,7 @@ from accelperf.features import FeatureMatrix
 from accelperf.models.base import Estimator, FitError, Fold, Prediction, Progress
 from accelperf.models.gp_ann_mean_settings import GpAnnMeanSettings
 from accelperf.models.kernels import parse_kernel
+from accelperf.models.known_noise import mean_variance
 from accelperf.models.log_posterior import TURN_BACK, LogPosterior
 from accelperf.models.network_predictor import NetworkMeanPredictor
 from accelperf.models.optimisers import adam
@@ -54,6 +55,8 @@ class ScaledRows:
         Standardised parameters.
     targets : array of shape [rows]
         Standardised latencies.
+    row_noise : array of shape [rows]
+        Variance of each target that the spread of its runs leaves.
     """
 
     standardiser: Standardiser
@@ -61,6 +64,7 @@ class ScaledRows:
     scale: float
     inputs: Floats
     targets: Floats
+    row_noise: Floats | float = 0.0
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,9 @@ class JointObjective:
         weights = initial_parameters(len(PARAMETER_NAMES), self.layers, generator)
         return np.concatenate([self.posterior.start, weights])
 
-    def __call__(self, values: Floats, inputs: Floats, targets: Floats) -> tuple[float, Floats]:
+    def __call__(
+        self, values: Floats, inputs: Floats, targets: Floats, row_noise: Floats | float = 0.0
+    ) -> tuple[float, Floats]:
         """Return the loss [nats] and its gradient, for standardised parameters and latencies."""
         network = self.network(values)
         # Far off, weights overflow; what comes of it is checked.
@@ -102,7 +108,7 @@ class JointObjective:
             if not np.all(np.isfinite(residuals)):
                 return TURN_BACK, np.zeros_like(values)
             hyperparameters = values[: self.posterior.size]
-            loss, gradient, weights = self.posterior.evaluate(hyperparameters, inputs, residuals)
+            loss, gradient, weights = self.posterior.evaluate(hyperparameters, inputs, residuals, row_noise)
             return loss, np.concatenate([gradient, network.gradient(outputs, -weights)])
 
 
@@ -131,14 +137,16 @@ class GpAnnMean(Estimator):
 
     def fit(self, features: FeatureMatrix) -> NetworkMeanPredictor:
         """Return kernel and network trained on all rows."""
-        return self._fit_arrays(features.parameters, features.latency_ms)
+        return self._fit_arrays(features.parameters, features.latency_ms, mean_variance(features))
 
     def predict_folds(
         self, features: FeatureMatrix, folds: Sequence[Fold], progress: Progress | None = None
     ) -> list[Prediction]:
         """Return each fold's predictions; if there is much to do, folds share the cores."""
         workers: Workers = "one" if len(folds) * self.settings.steps < PROCESS_STEPS else "processes"
-        predict = partial(self._predict_fold, features.parameters, features.latency_ms)
+        predict = partial(
+            self._predict_fold, features.parameters, features.latency_ms, mean_variance(features)
+        )
         predictions = []
         # The matrices are small: threads inside of an operation would wait for each other, not help.
         with threadpool_limits(1):
@@ -148,16 +156,19 @@ class GpAnnMean(Estimator):
                     progress(done, len(folds))
         return predictions
 
-    def _predict_fold(self, parameters: Floats, latency_ms: Floats, fold: Fold) -> Prediction:
-        fitted = self._fit_arrays(parameters[fold.train], latency_ms[fold.train])
+    def _predict_fold(
+        self, parameters: Floats, latency_ms: Floats, variance: Floats, fold: Fold
+    ) -> Prediction:
+        train = fold.train
+        fitted = self._fit_arrays(parameters[train], latency_ms[train], variance[train])
         return fitted.predict_parameters(parameters[fold.test])
 
-    def _fit_arrays(self, parameters: Floats, latency_ms: Floats) -> NetworkMeanPredictor:
+    def _fit_arrays(self, parameters: Floats, latency_ms: Floats, variance: Floats) -> NetworkMeanPredictor:
         settings, objective = self.settings, self._objective
-        rows = self.scale(parameters, latency_ms)
+        rows = self.scale(parameters, latency_ms, variance)
         with threadpool_limits(1):
             values, loss = adam(
-                partial(objective, inputs=rows.inputs, targets=rows.targets),
+                partial(objective, inputs=rows.inputs, targets=rows.targets, row_noise=rows.row_noise),
                 objective.start(settings.seed),
                 settings.steps,
                 settings.learning_rate,
@@ -171,14 +182,14 @@ class GpAnnMean(Estimator):
         return self.predictor(values, rows)
 
     @staticmethod
-    def scale(parameters: Floats, latency_ms: Floats) -> ScaledRows:
-        """Return rows of parameters [rows, 15] and latencies [rows] [ms], scaled by themselves."""
+    def scale(parameters: Floats, latency_ms: Floats, variance: Floats | float = 0.0) -> ScaledRows:
+        """Return parameters, latencies [ms] and their known variance [ms²], scaled by themselves."""
         standardiser = Standardiser.fit(parameters)
         centre = float(latency_ms.mean())
         # Latencies that are all equal are their mean; any unit serves for what is left.
         scale = float(latency_ms.std()) or centre * 1e-9
         inputs, targets = standardiser(parameters), (latency_ms - centre) / scale
-        return ScaledRows(standardiser, centre, scale, inputs, targets)
+        return ScaledRows(standardiser, centre, scale, inputs, targets, variance / scale**2)
 
     def predictor(self, values: Floats, rows: ScaledRows) -> NetworkMeanPredictor:
         """Return kernel and network at unconstrained values, conditioned on some rows."""
@@ -193,5 +204,6 @@ class GpAnnMean(Estimator):
             residual_scale=rows.scale,
             inputs=rows.inputs,
             residuals=rows.targets - network(rows.inputs),
+            row_noise=rows.row_noise,
         )
         return NetworkMeanPredictor(process, network, rows.centre)

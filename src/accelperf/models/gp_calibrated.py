@@ -13,57 +13,53 @@ All of it is NumPy and SciPy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
-from scipy.linalg import cho_solve
 from threadpoolctl import threadpool_limits
 
 from accelperf.errors import print_warning
 from accelperf.features import FeatureMatrix
 from accelperf.models.base import NORMAL_95, Estimator, FitError, Fold, Prediction, Progress
+from accelperf.models.calibrated_layers import NOISE_PRIOR, MeasuredLayers, MeasuredRows
 from accelperf.models.calibrated_predictor import (
     CalibratedPredictor,
     Inflation,
-    Layers,
     Noise,
     datasheets,
     process_inputs,
-    process_rows,
 )
 from accelperf.models.gp_calibrated_settings import GpCalibratedSettings
-from accelperf.models.parallel import map_folds
+from accelperf.models.parallel import Workers, map_folds
 from accelperf.models.predictors import Standardiser
 from accelperf.models.residual_process import (
     ProcessRows,
     ResidualCovariance,
     expected_tails,
     fit_hyperparameters,
+    inverse_of,
     prior_medians,
     tail_factors,
 )
-from accelperf.models.roofline import (
-    Floats,
-    LogRoofline,
-    log_roofline,
-    roofline_terms,
-)
+from accelperf.models.roofline import OVERHEADS, TERMS, Floats
 from accelperf.models.roofline_fit import RooflineCalibration, RooflineFit
+from accelperf.models.roofline_mean import LEAST_SHAPES, calibrate, calibration
 from accelperf.yaml_input import StrictModel
 
-NOISE_PRIOR = 0.003
-"""Relative standard deviation of a measurement, where the log has no repeats to tell it."""
+ESTIMATOR = "gp_calibrated"
+"""Who asks, in messages."""
 NOISE_PRIOR_WEIGHT = 2.0
 """Number of repeats that the prior of the noise is worth."""
 MOST_GROUPS = 60
 """Shapes left out one at a time for the intervals; of more, several are left out together."""
 GROUPED_INTO = 20
-LEAST_SHAPES = 2
-"""Distinct shapes that a fit needs: of one, nothing tells what layers have in common."""
+PROCESS_ROWS = 20_000
+"""Number of rows, of all folds together, from which on processes are worth their start."""
 THREADED_LAYERS = 1000
 """Number of layers from which on linear algebra uses all cores."""
 TAIL_ROUNDS = 3
@@ -76,103 +72,32 @@ ENOUGH_SCORES = 20
 """Scores of which the largest but none is the 95 % quantile; of fewer, even the largest is too small."""
 LEAST_FACTOR = 1.0
 """Intervals of new shapes are never narrowed: the layers left out may have been lucky ones."""
+OTHER_COMPUTE, OTHER_MEMORY = 0.03, 0.5
+"""Standard deviations of the log rates of another accelerator around those of the only one measured:
+logic runs at its clock, while memories reach anything from a fifth of their peak to nearly all of it.
+Where two or more were measured, leaving them out in turn tells."""
 LEAST_ACCELERATOR_FACTOR = 0.5
 """Those of new accelerators may be: they include the broad prior of every rate that no layer was bound
 by, which is more than most layers need."""
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """Measured rows, named once for all folds.
-
-    Attributes
-    ----------
-    layers : Layers
-        What was measured.
-    log_ms : array of shape [rows]
-        Log latencies.
-    networks : array of str, shape [rows]
-        Whose layer it was.
-    """
-
-    layers: Layers
-    log_ms: Floats
-    networks: NDArray[np.str_]
-
-    @classmethod
-    def of(cls, features: FeatureMatrix) -> _Rows:
-        networks = features.table["network"].to_numpy(dtype=str)
-        return cls(Layers.of(features), np.log(features.latency_ms), networks)
-
-
-@dataclass(frozen=True)
-class _Measured:
-    """Distinct layers with their mean log latency.
-
-    Attributes
-    ----------
-    layers : Layers
-        The layers, sorted by name, so that the order of the rows cannot matter.
-    log_ms : array of shape [layers]
-        Mean of the log latencies of a layer's repeats.
-    squares : array of shape [layers]
-        Sum of the squared deviations of the repeats from it.
-    occurrences : array of shape [layers, networks]
-        Number of repeats in each network.
-    tails : array of shape [layers]
-        See `accelperf.models.residual_process.ProcessRows`.
-    """
-
-    layers: Layers
-    log_ms: Floats
-    squares: Floats
-    occurrences: Floats
-    tails: Floats
-
-    def __len__(self) -> int:
-        return len(self.log_ms)
-
-    @property
-    def counts(self) -> Floats:
-        """Number of repeats, shape [layers]."""
-        return np.asarray(self.occurrences.sum(axis=1))
-
-    @classmethod
-    def of(cls, rows: _Rows, chosen: NDArray[np.int64]) -> _Measured:
-        keys, first, index = np.unique(rows.layers.keys[chosen], return_index=True, return_inverse=True)
-        networks, network = np.unique(rows.networks[chosen], return_inverse=True)
-        log_ms = rows.log_ms[chosen]
-        occurrences = np.zeros((len(keys), len(networks)))
-        np.add.at(occurrences, (index, network), 1.0)
-        mean = np.bincount(index, log_ms) / occurrences.sum(axis=1)
-        squares = np.bincount(index, (log_ms - mean[index]) ** 2).astype(np.float64)
-        return cls(rows.layers.take(chosen[first]), mean, squares, occurrences, np.ones(len(keys)))
-
-    def take(self, rows: NDArray[Any]) -> _Measured:
-        return _Measured(
-            self.layers.take(rows),
-            self.log_ms[rows],
-            self.squares[rows],
-            self.occurrences[rows],
-            self.tails[rows],
-        )
-
-    def calibrated(self, roofline: RooflineFit) -> LogRoofline:
-        """Return the roofline of each layer."""
-        terms = roofline_terms(self.layers.inputs, roofline.structure)
-        return log_roofline(terms, roofline.parameters, roofline.sharpness)
-
-    def process_rows(self, calibrated: LogRoofline, standardiser: Standardiser) -> ProcessRows:
-        """Return the layers as the residual process sees them."""
-        return replace(process_rows(self.layers, calibrated, standardiser), tails=self.tails)
-
-
-@dataclass(frozen=True)
 class _Optimum:
-    """What a fit starts from: that of all rows."""
+    """What a fit starts from: that of all rows.
+
+    Attributes
+    ----------
+    roofline : RooflineFit
+        The roofline.
+    hyperparameters : array
+        Of the residual process.
+    without : dict of str to array
+        Parameters of the roofline without each group that the intervals left out, by its name.
+    """
 
     roofline: RooflineFit
     hyperparameters: Floats
+    without: Mapping[str, Floats]
 
 
 @dataclass(frozen=True)
@@ -180,7 +105,7 @@ class _FullFit:
     """The fit to all rows, kept so that folds need not repeat it."""
 
     features: FeatureMatrix
-    rows: _Rows
+    rows: MeasuredRows
     optimum: _Optimum
     predictor: CalibratedPredictor
 
@@ -199,13 +124,7 @@ class GpCalibrated(Estimator):
 
     def __init__(self, settings: GpCalibratedSettings) -> None:
         super().__init__(settings)
-        self._calibration = RooflineCalibration(
-            sharpness=settings.sharpness,
-            robust_scale=settings.robust_scale,
-            rate_sigma=settings.rate_sigma,
-            restarts=settings.restarts,
-            seed=settings.seed,
-        )
+        self._calibration = calibration(settings)
         self._full: _FullFit | None = None
 
     def fit(self, features: FeatureMatrix) -> CalibratedPredictor:
@@ -227,24 +146,26 @@ class GpCalibrated(Estimator):
         hyperparameters and intervals of a fold know its training rows alone.
         """
         full = self._fit_full(features)
-
-        def predict(fold: Fold) -> Prediction:
-            _, predictor = self._fit(_Measured.of(full.rows, fold.train), full.optimum)
-            return predictor.predict_layers(full.rows.layers.take(fold.test))
-
+        # A fresh estimator, without the full fit: it may go to another process.
+        predict = partial(GpCalibrated(self.settings)._predict_fold, full.rows, full.optimum)
+        workers: Workers = "processes" if len(folds) * len(features) >= PROCESS_ROWS else "threads"
         predictions = []
         # The matrices are small: threads of their own would wait for each other, not help.
         with threadpool_limits(1):
-            for done, prediction in enumerate(map_folds(predict, folds, "threads"), start=1):
+            for done, prediction in enumerate(map_folds(predict, folds, workers), start=1):
                 predictions.append(prediction)
                 if progress is not None:
                     progress(done, len(folds))
         return predictions
 
+    def _predict_fold(self, rows: MeasuredRows, optimum: _Optimum, fold: Fold) -> Prediction:
+        _, predictor = self._fit(MeasuredLayers.of(rows, fold.train), optimum)
+        return predictor.predict_layers(rows.layers.take(fold.test))
+
     def _fit_full(self, features: FeatureMatrix) -> _FullFit:
         if self._full is None or self._full.features is not features:
-            rows = _Rows.of(features)
-            measured = _Measured.of(rows, np.arange(len(features)))
+            rows = MeasuredRows.of(features)
+            measured = MeasuredLayers.of(rows, np.arange(len(features)))
             if len(measured) > self.settings.max_exact_layers:
                 print_warning(
                     f"{len(measured)} distinct layers are above max_exact_layers "
@@ -257,15 +178,10 @@ class GpCalibrated(Estimator):
             self._full = _FullFit(features, rows, optimum, predictor)
         return self._full
 
-    def _fit(self, measured: _Measured, start: _Optimum | None) -> tuple[_Optimum, CalibratedPredictor]:
-        settings, shapes = self.settings, measured.layers.shapes
-        if len(np.unique(shapes)) < LEAST_SHAPES:
-            raise FitError(
-                f"gp_calibrated needs layers of at least {LEAST_SHAPES} distinct shapes, got "
-                f"{int(measured.counts.sum())} rows of {len(np.unique(shapes))}"
-            )
-        roofline = self._calibration.fit(
-            measured.layers.inputs, measured.log_ms, shapes, start=None if start is None else start.roofline
+    def _fit(self, measured: MeasuredLayers, start: _Optimum | None) -> tuple[_Optimum, CalibratedPredictor]:
+        settings = self.settings
+        roofline = calibrate(
+            self._calibration, measured, ESTIMATOR, start=None if start is None else start.roofline
         )
         sample = measured
         if len(measured) > settings.fit_layers:
@@ -289,23 +205,27 @@ class GpCalibrated(Estimator):
             predictor = conditioner.predictor(conditioner.with_tails(measured, roofline), roofline)
         else:
             predictor = conditioner.predictor(sample, roofline)
+        without: dict[str, Floats] = {} if start is None else dict(start.without)
         if settings.intervals:
-            predictor = replace(predictor, inflation=conditioner.inflation(sample, roofline))
-        return _Optimum(roofline, values), predictor
+            predictor = replace(predictor, inflation=conditioner.inflation(sample, roofline, without))
+        if len(predictor.accelerators) == 1:
+            sigma = [OTHER_COMPUTE, *[OTHER_MEMORY] * (len(TERMS) - 1), *[OTHER_MEMORY] * len(OVERHEADS)]
+            predictor = replace(predictor, accelerator_sigma=np.array(sigma))
+        return _Optimum(roofline, values, without), predictor
 
     def _fit_process(
         self,
-        measured: _Measured,
+        measured: MeasuredLayers,
         roofline: RooflineFit,
         standardiser: Standardiser,
         noise: Noise,
         start: _Optimum | None,
-    ) -> tuple[Floats, _Measured]:
+    ) -> tuple[Floats, MeasuredLayers]:
         """Return the hyperparameters, and the layers with their tails."""
         calibrated = measured.calibrated(roofline)
         rows = measured.process_rows(calibrated, standardiser)
         residuals = measured.log_ms - calibrated.log_ms
-        variance = noise.variance(rows.memory_share) / measured.counts
+        variance = measured.noise_variance(noise, rows.memory_share)
         values = prior_medians() if start is None else start.hyperparameters
         steps = self.settings.steps if start is None else self.settings.fold_steps
         ordinary = ResidualCovariance.from_values(prior_medians(), roofline.covariance).own(rows)
@@ -322,6 +242,25 @@ class GpCalibrated(Estimator):
 
 
 @dataclass(frozen=True)
+class _Group:
+    """Layers that are left out together.
+
+    Attributes
+    ----------
+    name : str
+        What they are.
+    left_out : array of bool, shape [layers]
+        Which ones.
+    counts : array of shape [layers]
+        How often each is tested; 0 for one that only goes with the others.
+    """
+
+    name: str
+    left_out: NDArray[np.bool_]
+    counts: Floats
+
+
+@dataclass(frozen=True)
 class _Conditioner:
     """Conditions a residual process of given hyperparameters on layers."""
 
@@ -331,21 +270,21 @@ class _Conditioner:
     covariance: ResidualCovariance
     noise: Noise
 
-    def predictor(self, measured: _Measured, roofline: RooflineFit) -> CalibratedPredictor:
+    def predictor(self, measured: MeasuredLayers, roofline: RooflineFit) -> CalibratedPredictor:
         """Return the predictor that knows these layers."""
         calibrated = measured.calibrated(roofline)
         rows = measured.process_rows(calibrated, self.standardiser)
         covariance = replace(self.covariance, rate_covariance=roofline.covariance)
-        noise = self.noise.variance(rows.memory_share) / measured.counts
+        noise = measured.noise_variance(self.noise, rows.memory_share)
         posterior = exact_posterior(covariance, rows, measured.log_ms - calibrated.log_ms, noise)
         return self._predictor(measured, roofline, covariance, rows, posterior)
 
-    def with_tails(self, measured: _Measured, roofline: RooflineFit) -> _Measured:
+    def with_tails(self, measured: MeasuredLayers, roofline: RooflineFit) -> MeasuredLayers:
         """Return layers with the tails that these hyperparameters suggest."""
         calibrated = measured.calibrated(roofline)
         rows = measured.process_rows(calibrated, self.standardiser)
         residuals = measured.log_ms - calibrated.log_ms
-        noise = self.noise.variance(rows.memory_share) / measured.counts
+        noise = measured.noise_variance(self.noise, rows.memory_share)
         tails = expected_tails(residuals**2 / self.covariance.own(rows) ** 2)
         for _ in range(TAIL_ROUNDS):
             rows = replace(rows, tails=tails)
@@ -353,12 +292,12 @@ class _Conditioner:
             tails = tail_factors(self.covariance, rows, *posterior)
         return replace(measured, tails=tails)
 
-    def sparse_predictor(self, measured: _Measured, roofline: RooflineFit) -> CalibratedPredictor:
+    def sparse_predictor(self, measured: MeasuredLayers, roofline: RooflineFit) -> CalibratedPredictor:
         """Return the predictor that knows these layers through a few inducing ones."""
         calibrated = measured.calibrated(roofline)
         rows = measured.process_rows(calibrated, self.standardiser)
         residuals = measured.log_ms - calibrated.log_ms
-        noise = self.noise.variance(rows.memory_share) / measured.counts
+        noise = measured.noise_variance(self.noise, rows.memory_share)
         support = inducing_rows(rows, self.settings.inducing_layers, self.settings.seed)
         ordinary = self.covariance.own(rows) ** 2
         tails = expected_tails(residuals**2 / ordinary)
@@ -370,7 +309,7 @@ class _Conditioner:
 
     def _predictor(
         self,
-        measured: _Measured,
+        measured: MeasuredLayers,
         roofline: RooflineFit,
         covariance: ResidualCovariance,
         support: ProcessRows,
@@ -378,12 +317,13 @@ class _Conditioner:
     ) -> CalibratedPredictor:
         weights, precision = posterior
         if not self.settings.residual_process:
-            weights = np.zeros_like(weights)
+            # What does not correct the roofline must not make it surer of itself either.
+            weights, precision = np.zeros_like(weights), np.zeros_like(precision)
         return CalibratedPredictor(
             structure=roofline.structure,
             parameters=roofline.parameters,
             sharpness=roofline.sharpness,
-            parameter_sigma=self.calibration.prior_sigma,
+            pull=roofline.pull,
             standardiser=self.standardiser,
             covariance=covariance,
             noise=self.noise,
@@ -394,52 +334,69 @@ class _Conditioner:
             shapes=np.unique(measured.layers.shapes),
             accelerators=np.unique(measured.layers.accelerators),
             inflation=Inflation(),
+            accelerator_sigma=np.zeros(len(roofline.parameters)),
         )
 
-    def inflation(self, measured: _Measured, roofline: RooflineFit) -> Inflation:
-        """Return the factors found by leaving out shapes, networks and accelerators."""
-        names, index = np.unique(measured.layers.shapes, return_inverse=True)
+    def inflation(
+        self, measured: MeasuredLayers, roofline: RooflineFit, without: dict[str, Floats]
+    ) -> Inflation:
+        """Return the factors found by leaving out shapes, networks and accelerators.
+
+        Parameters
+        ----------
+        measured : MeasuredLayers
+            All layers.
+        roofline : RooflineFit
+            Their roofline.
+        without : dict of str to array
+            Parameters to start from without each group, by its name. Those found take their place.
+        """
+        layers, counts = measured.layers, measured.counts
+        names, index = np.unique(layers.shapes, return_inverse=True)
+        groups = [_Group(str(name), index == place, counts) for place, name in enumerate(names)]
         if len(names) > MOST_GROUPS:
             generator = np.random.default_rng(self.settings.seed)
             index = generator.permutation(len(names))[index] % GROUPED_INTO
-        groups = [(index == group, measured.counts) for group in np.unique(index)]
-        shape = self._factor(measured, roofline, groups)
+            groups = [_Group(f"shapes {group}", index == group, counts) for group in range(GROUPED_INTO)]
+        shape = self._factor(measured, roofline, groups, without)
         # Whole networks, with every layer that shares a shape with them: several unlike at once.
         groups = [
-            (np.isin(measured.layers.shapes, measured.layers.shapes[count > 0]), count)
-            for count in measured.occurrences.T
+            _Group(f"network {place}", np.isin(layers.shapes, layers.shapes[count > 0]), count)
+            for place, count in enumerate(measured.occurrences.T)
         ]
-        network = self._factor(measured, roofline, groups)
-        accelerators = measured.layers.accelerators
-        groups = [(accelerators == name, measured.counts) for name in np.unique(accelerators)]
-        accelerator = self._factor(measured, roofline, groups, LEAST_ACCELERATOR_FACTOR)
+        network = self._factor(measured, roofline, groups, without)
+        groups = [
+            _Group(str(name), layers.accelerators == name, counts) for name in np.unique(layers.accelerators)
+        ]
+        accelerator = self._factor(measured, roofline, groups, without, LEAST_ACCELERATOR_FACTOR)
         known = [factor for factor in (shape, network) if factor is not None]
         new_shape = max(known, default=UNKNOWN_FACTOR)
         return Inflation(new_shape, new_shape if accelerator is None else accelerator)
 
     def _factor(
         self,
-        measured: _Measured,
+        measured: MeasuredLayers,
         roofline: RooflineFit,
-        groups: Iterable[tuple[NDArray[np.bool_], Floats]],
+        groups: Iterable[_Group],
+        without: dict[str, Floats],
         least: float = LEAST_FACTOR,
     ) -> float | None:
         """Return the factor for which 95 % of left-out layers are covered; None if none can be."""
         scores, counts = [], []
-        for out, count in groups:
-            rest = measured.take(~out)
+        for group in groups:
+            rest = measured.take(~group.left_out)
             if len(np.unique(rest.layers.shapes)) < LEAST_SHAPES:
                 continue
-            tested = out & (count > 0)
+            tested = group.left_out & (group.counts > 0)
             left = replace(measured.take(tested), tails=np.ones(int(tested.sum())))
-            refitted = self.calibration.fit(
-                rest.layers.inputs, rest.log_ms, rest.layers.shapes, start=roofline, search=False
-            )
+            start = replace(roofline, parameters=without.get(group.name, roofline.parameters))
+            refitted = calibrate(self.calibration, rest, ESTIMATOR, start=start, search=False)
+            without[group.name] = refitted.parameters
             predictor = self.predictor(rest, refitted)
             calibrated = left.calibrated(refitted)
             mean, variance = predictor.residual(left.process_rows(calibrated, self.standardiser))
             scores.append(np.abs(left.log_ms - calibrated.log_ms - mean) / np.sqrt(variance))
-            counts.append(count[tested])
+            counts.append(group.counts[tested])
         if not scores:
             return None
         return conformal_factor(np.concatenate(scores), np.concatenate(counts), least)
@@ -483,8 +440,8 @@ def exact_posterior(
         cholesky = np.linalg.cholesky(full)
     except np.linalg.LinAlgError:
         raise FitError("the covariance of the residuals is not positive definite") from None
-    precision = cho_solve((cholesky, True), np.eye(len(rows)))
-    return np.asarray(precision @ residuals), np.asarray((precision + precision.T) / 2)
+    precision = inverse_of(cholesky)
+    return np.asarray(precision @ residuals), precision
 
 
 def inducing_rows(rows: ProcessRows, count: int, seed: int) -> ProcessRows:

@@ -20,7 +20,9 @@ from accelperf.models.gp_settings import GaussianProcessSettings
 from accelperf.models.log_posterior import TURN_BACK, LogPosterior
 from accelperf.models.optimisers import Objective, adam, inverse_curvature, quasi_newton
 from accelperf.models.parallel import Workers, map_folds
-from accelperf.models.predictors import GaussianProcessPredictor, Standardiser
+from accelperf.models.predictors import GaussianProcessPredictor, Response, Standardiser, log_mean
+from accelperf.models.roofline import CalibratedRoofline
+from accelperf.models.roofline_mean import RooflineMean
 
 Floats = NDArray[np.float64]
 
@@ -44,11 +46,29 @@ class Rows:
         The parameters.
     latency_ms, mean_ms : array of shape [rows]
         Latencies, and those of the mean function [ms].
+    response : {"difference", "ratio"}
+        What the process explains.
+    variance : array of shape [rows]
+        Variance of each response that the spread of its runs leaves [ms², or relative]; 0 where unknown.
+    mean_name : str
+        Name of the mean.
+    calibrated : RooflineMean, optional
+        The mean, where it is fitted to the rows that the process is; `mean_ms` is then that of all rows.
     """
 
     parameters: Floats
     latency_ms: Floats
     mean_ms: Floats
+    response: Response = "difference"
+    variance: Floats | float = 0.0
+    mean_name: str = ""
+    calibrated: RooflineMean | None = None
+
+    def residuals(self, mean_ms: Floats) -> Floats:
+        """Return what is left of each row around a mean [ms], shape [rows]."""
+        if self.response == "difference":
+            return self.latency_ms - mean_ms
+        return np.asarray(np.log(self.latency_ms) - log_mean(mean_ms, self.mean_name))
 
 
 @dataclass(frozen=True)
@@ -60,29 +80,41 @@ class TrainingRows:
     standardiser : Standardiser
         Scaling of the parameters.
     residual_scale : float
-        Root mean square of the residuals [ms].
+        Root mean square of the residuals [ms; no unit for ratios].
     inputs : array of shape [rows, 15]
         Standardised parameters.
     residuals : array of shape [rows]
-        Latencies minus means [residual_scale].
+        What is left around the mean [residual_scale].
+    row_noise : array of shape [rows]
+        Known variance of each residual [residual_scale squared].
+    roofline : CalibratedRoofline, optional
+        The mean, where it was fitted to these rows.
     """
 
     standardiser: Standardiser
     residual_scale: float
     inputs: Floats
     residuals: Floats
+    row_noise: Floats | float = 0.0
+    roofline: CalibratedRoofline | None = None
 
     @classmethod
-    def of(cls, rows: Rows, chosen: NDArray[np.int64] | slice = slice(None)) -> TrainingRows:
-        """Return the rows that are chosen, scaled by themselves alone."""
-        parameters = rows.parameters[chosen]
-        residuals = (rows.latency_ms - rows.mean_ms)[chosen]
+    def of(cls, rows: Rows, chosen: NDArray[np.int64] | None = None) -> TrainingRows:
+        """Return the rows that are chosen (all by default), scaled by themselves alone."""
+        mean_ms, fitted = rows.mean_ms, None
+        if rows.calibrated is not None:
+            fitted = rows.calibrated.start if chosen is None else rows.calibrated.fit(chosen)
+            mean_ms = rows.calibrated.latency_ms(fitted)
+        where = slice(None) if chosen is None else chosen
+        parameters = rows.parameters[where]
+        residuals = rows.residuals(mean_ms)[where]
         scale = float(np.sqrt(np.mean(residuals**2)))
         if scale == 0:
             # A mean that is exact leaves nothing to learn; any unit serves.
-            scale = float(np.mean(rows.latency_ms[chosen])) * 1e-9
+            scale = (float(np.mean(rows.latency_ms[where])) if rows.response == "difference" else 1.0) * 1e-9
         standardiser = Standardiser.fit(parameters)
-        return cls(standardiser, scale, standardiser(parameters), residuals / scale)
+        noise = np.broadcast_to(rows.variance, rows.latency_ms.shape)[where] / scale**2
+        return cls(standardiser, scale, standardiser(parameters), residuals / scale, noise, fitted)
 
 
 @dataclass(frozen=True)
@@ -102,7 +134,7 @@ class ClosedForm:
 
     def objective(self, rows: TrainingRows) -> Objective:
         """Return the loss of some rows."""
-        return partial(self.posterior, inputs=rows.inputs, residuals=rows.residuals)
+        return partial(self.posterior, inputs=rows.inputs, residuals=rows.residuals, row_noise=rows.row_noise)
 
     def loss(self, values: Floats, rows: TrainingRows) -> float:
         """Return the loss of some rows at unconstrained values [nats]."""
@@ -135,6 +167,9 @@ class ClosedForm:
             residual_scale=rows.residual_scale,
             inputs=rows.inputs,
             residuals=rows.residuals,
+            response=self.settings.response,
+            row_noise=rows.row_noise,
+            roofline=rows.roofline,
         )
 
 
@@ -171,8 +206,8 @@ class FoldRefits:
     def fit(self, fold: Fold) -> tuple[Floats, TrainingRows]:
         """Return a fold's optimum, and its training rows.
 
-        The left-out rows lend the starting point and nothing else: scaling and likelihood know the
-        training rows alone.
+        The left-out rows lend the starting point and nothing else: scaling, likelihood and a mean that
+        is fitted know the training rows alone.
         """
         settings, training = self.closed_form.settings, TrainingRows.of(self.rows, fold.train)
         objective = self.closed_form.objective(training)
@@ -187,8 +222,12 @@ class FoldRefits:
 
     def predict(self, fold: Fold) -> Prediction:
         """Return a fold's predictions of its test rows."""
-        predictor = self.closed_form.predictor(*self.fit(fold))
-        return predictor.predict_parameters(self.rows.parameters[fold.test], self.rows.mean_ms[fold.test])
+        values, training = self.fit(fold)
+        predictor, rows = self.closed_form.predictor(values, training), self.rows
+        mean_ms = rows.mean_ms
+        if rows.calibrated is not None and training.roofline is not None:
+            mean_ms = rows.calibrated.latency_ms(training.roofline)
+        return predictor.predict_parameters(rows.parameters[fold.test], mean_ms[fold.test])
 
     def predict_each(self, folds: Sequence[Fold]) -> Iterator[Prediction]:
         """Yield each fold's predictions, in order; if there is much to do, folds share the cores."""

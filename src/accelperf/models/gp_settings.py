@@ -8,7 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from accelperf.errors import InputError
 from accelperf.models.kernels import parse_kernel
-from accelperf.models.means import get_mean, import_means
+from accelperf.models.means import CALIBRATED, get_mean, import_means
 from accelperf.yaml_input import StrictModel
 
 
@@ -24,7 +24,11 @@ class GaussianProcessSettings(StrictModel):
     modules : list of str
         Python modules to import first.
     mean : str
-        Mean function: zero, paper, output_sized, tiled, or one that `modules` register.
+        Mean function: zero, paper, output_sized, tiled, calibrated (the roofline of ``gp_calibrated``,
+        fitted to the training rows), or one that `modules` register.
+    response : {"difference", "ratio"}
+        What the process explains: y - m(X), or log(y / m(X)) with log-normal predictions, for which
+        the mean must be above 0.
     optimizer : {"lbfgs", "adam"}
         How hyperparameters are fitted.
     learning_rate : float
@@ -43,6 +47,7 @@ class GaussianProcessSettings(StrictModel):
     ard: bool = True
     modules: list[str] = Field(default_factory=list)
     mean: str
+    response: Literal["difference", "ratio"] = "difference"
     optimizer: Literal["lbfgs", "adam"] = "lbfgs"
     learning_rate: Annotated[float, Field(gt=0)] = 0.001
     steps: Annotated[int, Field(ge=1)] = 1000
@@ -76,7 +81,17 @@ class GaussianProcessSettings(StrictModel):
         if "modules" not in info.data:
             return value  # said already what is wrong
         try:
-            get_mean(value)
+            if value != CALIBRATED:
+                get_mean(value)
         except InputError as error:
             raise ValueError(error.expected) from None
+        return value
+
+    @field_validator("response")
+    @classmethod
+    def _ratio_to_something(cls, value: str, info: ValidationInfo) -> str:
+        if value == "ratio" and info.data.get("mean") == "zero":
+            raise ValueError(
+                "a mean above 0 ms for response ratio (paper, output_sized, tiled, calibrated), not zero"
+            )
         return value

@@ -153,7 +153,9 @@ class LogPosterior:
         """Return the noise variance at unconstrained values."""
         return float(self.constrained(values)[-1])
 
-    def __call__(self, values: Floats, inputs: Floats, residuals: Floats) -> tuple[float, Floats]:
+    def __call__(
+        self, values: Floats, inputs: Floats, residuals: Floats, row_noise: Floats | float = 0.0
+    ) -> tuple[float, Floats]:
         """Return the loss [nats] and its gradient.
 
         Parameters
@@ -164,6 +166,8 @@ class LogPosterior:
             Standardised parameters.
         residuals : array of shape [rows]
             Scaled residuals.
+        row_noise : array of shape [rows]
+            Variance that a row is known to have beyond the noise, scaled.
 
         Returns
         -------
@@ -172,12 +176,14 @@ class LogPosterior:
         gradient : array of shape [hyperparameters]
             By the unconstrained values.
         """
-        loss, gradient, _ = self.evaluate(values, inputs, residuals)
+        loss, gradient, _ = self.evaluate(values, inputs, residuals, row_noise)
         return loss, gradient
 
     # Far off, covariances overflow; what comes of it is checked.
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-    def evaluate(self, values: Floats, inputs: Floats, residuals: Floats) -> tuple[float, Floats, Floats]:
+    def evaluate(
+        self, values: Floats, inputs: Floats, residuals: Floats, row_noise: Floats | float = 0.0
+    ) -> tuple[float, Floats, Floats]:
         r"""Return loss, gradient, and :math:`\alpha = K^{-1} r`, the gradient by the residuals."""
         constrained, kernel = self.constrained(values), self.kernel(values)
         parts = [_PartCovariance.of(part, inputs) for part in kernel.parts]
@@ -186,7 +192,7 @@ class LogPosterior:
         else:
             join = np.add if kernel.operation == "+" else np.multiply
             covariance = join(parts[0].covariance, parts[1].covariance)
-        covariance[np.diag_indices_from(covariance)] += constrained[-1]
+        covariance[np.diag_indices_from(covariance)] += constrained[-1] + row_noise
         # Fortran's order of a symmetric matrix is its transpose; each step overwrites the last.
         factor, failed = lapack.dpotrf(covariance.T, lower=1, clean=1, overwrite_a=1)
         if failed:

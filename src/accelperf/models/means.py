@@ -21,6 +21,10 @@ from accelperf.errors import InputError, known
 
 MeanFunction = Callable[[Mapping[str, Array], ArrayOps], Array]
 
+CALIBRATED = "calibrated"
+"""Name of the mean that is no function of a layer alone: the roofline fitted to the training rows
+(`accelperf.models.roofline_mean`)."""
+
 _MEANS: dict[str, MeanFunction] = {}
 
 
@@ -39,6 +43,8 @@ def register_mean(name: str) -> Callable[[MeanFunction], MeanFunction]:
             function.__module__,
             function.__qualname__,
         )
+        if name == CALIBRATED:
+            raise InputError("a mean's name that is free", f"{name!r}, the fitted roofline")
         if present is not None and not same:
             raise InputError("a mean's name that is free", f"{name!r}, taken by {present.__module__}")
         _MEANS[name] = function
@@ -80,7 +86,7 @@ def get_mean(name: str, modules: Sequence[str] = ()) -> MeanFunction:
     for module in modules:
         import_means(module)
     if name not in _MEANS:
-        raise InputError(f"a mean, one of {known(_MEANS)}", repr(name))
+        raise InputError(f"a mean, one of {known([*_MEANS, CALIBRATED])}", repr(name))
     return _MEANS[name]
 
 

@@ -29,9 +29,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.optimize
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve
+from scipy.linalg import cho_solve, lapack
 
 from accelperf.models.base import FitError
 from accelperf.models.roofline import Floats
@@ -115,6 +114,14 @@ def equal_names(first: NDArray[np.str_], second: NDArray[np.str_]) -> NDArray[np
     # Whole numbers compare hundreds of times faster than long names.
     _, codes = np.unique(np.concatenate([first, second]), return_inverse=True)
     return np.asarray(codes[: len(first), None] == codes[len(first) :])
+
+
+def inverse_of(cholesky: Floats) -> Floats:
+    """Return the inverse of the matrix with that lower Cholesky factor, shape [rows, rows]."""
+    # A third of what solving for the unit matrix takes.
+    lower, _ = lapack.dpotri(cholesky, lower=1)
+    lower = np.tril(lower)
+    return np.asarray(lower + np.tril(lower, -1).T)
 
 
 def _scaled_distance(first: Floats, second: Floats, lengthscales: Floats) -> Floats:
@@ -253,7 +260,7 @@ def loss_of(
         away = (values - medians) / sigmas
         value = 0.5 * residuals @ weights + np.sum(np.log(np.diag(cholesky))) + 0.5 * away @ away
         # d loss / d a = tr((K^-1 - w w^T) dK/da) / 2.
-        inner = cho_solve((cholesky, True), np.eye(len(share))) - np.outer(weights, weights)
+        inner = inverse_of(cholesky) - np.outer(weights, weights)
         through_smooth = inner * matern
         diagonal = np.diag(inner)
         gradient = np.empty_like(values)
@@ -298,6 +305,8 @@ def fit_hyperparameters(
     FitError
         If the covariance cannot be factorised at the start.
     """
+    import scipy.optimize  # prediction does without it, and it takes long to import
+
     loss = loss_of(rows, residuals, noise_variance, rate_covariance)
     found = scipy.optimize.minimize(
         loss,

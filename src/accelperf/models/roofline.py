@@ -35,6 +35,7 @@ OVERHEADS: tuple[str, ...] = ("layer", "filter_tile", "tile")
 
 InputReads = Literal["once", "filter_tile", "window"]
 OutputWrites = Literal["exact", "tiles"]
+Transfers = Literal["side_by_side", "in_turn"]
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,15 @@ class Structure:
     word_bits : int
         Channels are packed into words of this width [bit], and the last word is computed and moved
         whole. A width up to that of one value packs nothing.
+    transfers : {"side_by_side", "in_turn"}
+        Whether weights, input and output have ports of their own, so that the slowest of them counts,
+        or share them, so that their times add up.
     """
 
     input_reads: InputReads = "filter_tile"
     output_writes: OutputWrites = "exact"
     word_bits: int = 8
+    transfers: Transfers = "side_by_side"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the attributes by name."""
@@ -73,14 +78,13 @@ class RooflineTerms:
         Time of each term at the datasheet's rate [ms], above 0.
     cycle_ms : array of shape [rows, len(OVERHEADS)]
         Time that one cycle of each overhead costs the layer [ms].
+    in_turn : bool
+        Whether the times of all terms but computing add up.
     """
 
     times_ms: Floats
     cycle_ms: Floats
-
-    def take(self, rows: NDArray[Any]) -> RooflineTerms:
-        """Return some of the rows."""
-        return RooflineTerms(self.times_ms[rows], self.cycle_ms[rows])
+    in_turn: bool
 
 
 def roofline_inputs(features: FeatureMatrix) -> dict[str, Floats]:
@@ -168,6 +172,7 @@ def roofline_terms(inputs: Mapping[str, Floats], structure: Structure) -> Roofli
     return RooflineTerms(
         np.stack([times[name] for name in TERMS], axis=1),
         np.stack([overheads[name] for name in OVERHEADS], axis=1),
+        structure.transfers == "in_turn",
     )
 
 
@@ -227,10 +232,51 @@ def log_roofline(terms: RooflineTerms, parameters: Floats, sharpness: float) -> 
     log_times = np.log(terms.times_ms) - parameters[:count]
     top = log_times.max(axis=1, keepdims=True)
     # In logarithms, relative to the largest term: a power of 16 must not overflow.
-    powers = np.exp(sharpness * (log_times - top))
+    if terms.in_turn:
+        times = np.exp(log_times - top)
+        moving = times[:, 1:].sum(axis=1, keepdims=True)
+        powers = np.concatenate([times[:, :1] ** sharpness, moving ** (sharpness - 1) * times[:, 1:]], axis=1)
+    else:
+        powers = np.exp(sharpness * (log_times - top))
     total = powers.sum(axis=1, keepdims=True)
     smooth = np.exp(top + np.log(total) / sharpness)
     overheads = terms.cycle_ms * np.exp(parameters[count:])
     latency = smooth + overheads.sum(axis=1, keepdims=True)
     shares = np.concatenate([smooth * powers / total, overheads], axis=1) / latency
     return LogRoofline(np.log(latency[:, 0]), shares)
+
+
+@dataclass(frozen=True)
+class CalibratedRoofline:
+    """A roofline with its rates, overheads and structure.
+
+    Attributes
+    ----------
+    structure : Structure
+        What was decided about the hardware.
+    parameters : array of shape [len(TERMS) + len(OVERHEADS)]
+        Log rates (shares of the datasheet's) and log overheads [cycles].
+    sharpness : float
+        p of the smooth maximum.
+    """
+
+    structure: Structure
+    parameters: Floats
+    sharpness: float
+
+    def __call__(self, inputs: Mapping[str, Floats]) -> LogRoofline:
+        """Return the latency of some layers, given what `roofline_inputs` returns."""
+        return log_roofline(roofline_terms(inputs, self.structure), self.parameters, self.sharpness)
+
+    def latency_ms(self, features: FeatureMatrix) -> Floats:
+        """Return the latency of each layer [ms], shape [rows]."""
+        return np.asarray(np.exp(self(roofline_inputs(features)).log_ms))
+
+    def values(self) -> dict[str, Any]:
+        """Return what is not an array, for `from_values`."""
+        return {"structure": self.structure.as_dict(), "sharpness": self.sharpness}
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any], parameters: Floats) -> CalibratedRoofline:
+        """Return the roofline that `values` and its parameters described."""
+        return cls(Structure(**values["structure"]), parameters, values["sharpness"])

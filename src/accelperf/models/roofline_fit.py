@@ -14,7 +14,7 @@ there). Which `Structure` the hardware has is decided by the same cost, in favou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,11 +26,14 @@ from accelperf.models.base import FitError
 from accelperf.models.roofline import (
     OVERHEADS,
     TERMS,
+    CalibratedRoofline,
     Floats,
     InputReads,
+    LogRoofline,
     OutputWrites,
     RooflineTerms,
     Structure,
+    Transfers,
     log_roofline,
     roofline_terms,
 )
@@ -39,39 +42,42 @@ OVERHEAD_CYCLES: dict[str, float] = {"layer": 200.0, "filter_tile": 10.0, "tile"
 """Prior medians [cycles]: starting a layer programs some registers, a tile fills a pipeline."""
 OVERHEAD_SIGMA = 1.5
 """Prior standard deviation of the log overheads: a factor of 20 either way is not surprising."""
+SHARED_PORTS_SIGMA = 0.3
+"""Prior standard deviation of the log rates around their mean where transfers share the ports: short
+bursts reach less of a port's peak than long ones, up to a factor of two."""
 RESTART_SIGMA = 0.5
 """Spread of the random restarts, in log units."""
 SIMPLER_IF_WITHIN = 2.0
 """Cost by which a less simple structure must be better (about 2 nats: Akaike's step)."""
+IN_TURN_GAIN = 0.25
+"""Share of the cost that transfers in turn must save: with them no rate can be read from a few layers
+alone. Errors of unknown scale make n log(cost) the evidence of n layers, so that it is decisive even if
+only a third of a hundred layers are independent (Kass & Raftery, *Bayes factors*, JASA 90, 1995)."""
 
 INPUT_READS: tuple[InputReads, ...] = ("filter_tile", "once", "window")
 OUTPUT_WRITES: tuple[OutputWrites, ...] = ("exact", "tiles")
 WORD_BITS: tuple[int, ...] = (8, 32, 64, 128)
+TRANSFERS: tuple[Transfers, ...] = ("side_by_side", "in_turn")
 """Choices of a `Structure`, the simplest or most common first."""
 
 
 @dataclass(frozen=True)
-class RooflineFit:
-    """A calibrated roofline.
+class RooflineFit(CalibratedRoofline):
+    """A calibrated roofline, and how well it is known.
 
     Attributes
     ----------
-    structure : Structure
-        What was decided about the hardware.
-    parameters : array of shape [len(TERMS) + len(OVERHEADS)]
-        Log rates (shares of the datasheet's) and log overheads [cycles].
     covariance : array of shape [parameters, parameters]
-        Their covariance.
-    sharpness : float
-        p of the smooth maximum.
+        Covariance of the parameters.
+    pull : array of shape [parameters]
+        How far each parameter follows its prior, a rate the datasheet: by this share of its change.
+        0 where data alone determine it, 1 where they say nothing.
     cost : float
         Value of the objective.
     """
 
-    structure: Structure
-    parameters: Floats
     covariance: Floats
-    sharpness: float
+    pull: Floats
     cost: float
 
 
@@ -117,12 +123,22 @@ class RooflineCalibration:
         """Prior standard deviations of the parameters."""
         return np.repeat([self.rate_sigma, OVERHEAD_SIGMA], [len(TERMS), len(OVERHEADS)])
 
+    def prior_precision(self, terms: RooflineTerms) -> Floats:
+        """Return the inverse of the parameters' prior covariance, shape [parameters, parameters]."""
+        precision = np.diag(self.prior_sigma**-2)
+        if terms.in_turn:
+            moving = slice(1, len(TERMS))
+            count = len(TERMS) - 1
+            precision[moving, moving] += (np.eye(count) - 1 / count) / SHARED_PORTS_SIGMA**2
+        return precision
+
     def fit(
         self,
         inputs: dict[str, Floats],
         log_ms: Floats,
         groups: NDArray[np.str_],
         *,
+        noise: Floats | None = None,
         start: RooflineFit | None = None,
         search: bool = True,
     ) -> RooflineFit:
@@ -136,6 +152,8 @@ class RooflineCalibration:
             Log latencies [log of ms].
         groups : array of shape [rows]
             Rows of one group (shape) err together; the covariance is clustered by them.
+        noise : array of shape [rows], optional
+            Known variance of each log latency; nothing is known of it by default.
         start : RooflineFit, optional
             Where to start; the prior medians and random restarts by default.
         search : bool
@@ -146,80 +164,95 @@ class RooflineCalibration:
         FitError
             If no start leads to a finite cost.
         """
+        data = _Observations.of(inputs, log_ms, noise, self.robust_scale, self.prior_median(inputs, log_ms))
         structure = Structure() if start is None else start.structure
-        starts = [self.prior_median(inputs, log_ms) if start is None else start.parameters]
+        starts = [data.median if start is None else start.parameters]
         if search:
-            structure, decided = self._decide(inputs, log_ms, starts[0], structure)
+            structure, decided = self._decide(data, starts[0], structure)
             starts = [decided]
         if start is None:
             generator = np.random.default_rng(self.seed)
             draws = generator.normal(0, RESTART_SIGMA, (self.restarts, len(starts[0])))
-            starts.extend(self.prior_median(inputs, log_ms) + draw for draw in draws)
+            starts.extend(data.median + draw for draw in draws)
         terms = roofline_terms(inputs, structure)
-        median = self.prior_median(inputs, log_ms)
-        found = [self._minimise(terms, log_ms, values, median) for values in starts]
+        found = [self._minimise(data, terms, values) for values in starts]
         parameters, cost = min(found, key=lambda item: item[1])
         if not np.isfinite(cost):
             raise FitError("the roofline could not be calibrated: no start has a finite cost")
-        covariance = self._covariance(terms, log_ms, parameters, groups)
-        return RooflineFit(structure, parameters, covariance, self.sharpness, cost)
+        return RooflineFit(
+            structure=structure,
+            parameters=parameters,
+            sharpness=self.sharpness,
+            **self._uncertainty(data, terms, parameters, groups),
+            cost=cost,
+        )
 
-    def _decide(
-        self, inputs: dict[str, Floats], log_ms: Floats, start: Floats, first: Structure
-    ) -> tuple[Structure, Floats]:
-        """Return the structure of least cost and its parameters, changing one choice at a time."""
-        median = self.prior_median(inputs, log_ms)
+    def _decide(self, data: _Observations, start: Floats, first: Structure) -> tuple[Structure, Floats]:
+        """Return the structure of least cost and its parameters, changing one choice after the other."""
         costs: dict[Structure, tuple[Floats, float]] = {}
 
         def cost_of(structure: Structure) -> float:
             if structure not in costs:
-                terms = roofline_terms(inputs, structure)
-                costs[structure] = self._minimise(terms, log_ms, start, median)
-            return costs[structure][1]
+                costs[structure] = self._minimise(data, roofline_terms(data.inputs, structure), start)
+            gain = IN_TURN_GAIN if structure.transfers == "in_turn" else 0.0
+            return costs[structure][1] / (1 - gain)
 
-        choices: Sequence[tuple[str, Sequence[Any]]] = (
-            ("input_reads", INPUT_READS),
-            ("word_bits", WORD_BITS),
-            ("output_writes", OUTPUT_WRITES),
+        # What is read and how it is moved go together; the others are changed one at a time.
+        choices: Sequence[Sequence[Mapping[str, Any]]] = (
+            [{"input_reads": read, "transfers": moved} for moved in TRANSFERS for read in INPUT_READS],
+            [{"word_bits": bits} for bits in WORD_BITS],
+            [{"output_writes": writes} for writes in OUTPUT_WRITES],
         )
         structure = first
-        # Two rounds of one-at-a-time changes: the second sees the first's other choices.
+        # Two rounds: the second sees the first's other choices.
         for _ in range(2):
-            for name, values in choices:
-                options = [replace(structure, **{name: value}) for value in values]
+            for changes in choices:
+                options = [replace(structure, **change) for change in changes]
                 least = min(cost_of(option) for option in options)
                 structure = next(o for o in options if cost_of(o) <= least + SIMPLER_IF_WITHIN)
         return structure, costs[structure][0]
 
-    def _minimise(
-        self, terms: RooflineTerms, log_ms: Floats, start: Floats, median: Floats
-    ) -> tuple[Floats, float]:
-        sigma, scale = self.prior_sigma, self.robust_scale
+    def _minimise(self, data: _Observations, terms: RooflineTerms, start: Floats) -> tuple[Floats, float]:
+        """Return the parameters of least cost, and the cost."""
+        scale = data.scale
+        prior = np.linalg.cholesky(self.prior_precision(terms)).T
+        known: dict[bytes, LogRoofline] = {}
+
+        def roofline(values: Floats) -> LogRoofline:
+            # The derivative is asked for where the value has just been.
+            key = values.tobytes()
+            if key not in known:
+                known.clear()
+                known[key] = log_roofline(terms, values, self.sharpness)
+            return known[key]
 
         def residuals(values: Floats) -> Floats:
-            error = (log_ms - log_roofline(terms, values, self.sharpness).log_ms) / scale
-            return np.concatenate([_soft(error), (values - median) / sigma])
+            error = (data.log_ms - roofline(values).log_ms) / scale
+            return np.concatenate([_soft(error), prior @ (values - data.median)])
 
         def jacobian(values: Floats) -> Floats:
-            roofline = log_roofline(terms, values, self.sharpness)
-            error = (log_ms - roofline.log_ms) / scale
-            slope = -roofline.jacobian / scale * _soft_slope(error)[:, None]
-            return np.concatenate([slope, np.diag(1 / sigma)])
+            at = roofline(values)
+            error = (data.log_ms - at.log_ms) / scale
+            slope = -at.jacobian * (_soft_slope(error) / scale)[:, None]
+            return np.concatenate([slope, prior])
 
         found = scipy.optimize.least_squares(residuals, start, jacobian, method="trf", max_nfev=200)
         return np.asarray(found.x), float(found.cost)
 
-    def _covariance(
-        self, terms: RooflineTerms, log_ms: Floats, parameters: Floats, groups: NDArray[np.str_]
-    ) -> Floats:
-        """Return the sandwich covariance, clustered by group, with the prior as one more observation."""
+    def _uncertainty(
+        self, data: _Observations, terms: RooflineTerms, parameters: Floats, groups: NDArray[np.str_]
+    ) -> dict[str, Floats]:
+        """Return the parameters' covariance, and how far they follow the prior.
+
+        The covariance is the sandwich, clustered by group, with the prior as one more observation.
+        """
         roofline = log_roofline(terms, parameters, self.sharpness)
-        error = (log_ms - roofline.log_ms) / self.robust_scale
-        slope = roofline.jacobian / self.robust_scale
+        error = (data.log_ms - roofline.log_ms) / data.scale
+        slope = roofline.jacobian / data.scale[:, None]
         # Derivative and curvature of the soft L1 loss.
         pull = error / np.sqrt(1 + error**2)
         curvature = (1 + error**2) ** -1.5
-        precision = np.diag(self.prior_sigma**-2)
+        precision = self.prior_precision(terms)
         bread = np.linalg.inv((slope * curvature[:, None]).T @ slope + precision)
         names, index = np.unique(groups, return_inverse=True)
         scores = np.zeros((len(names), slope.shape[1]))
@@ -227,7 +260,49 @@ class RooflineCalibration:
         # Few groups underestimate their own scatter.
         meat = scores.T @ scores * len(names) / max(len(names) - 1, 1)
         covariance = bread @ (meat + precision) @ bread
-        return np.asarray((covariance + covariance.T) / 2)
+        # Errors far beyond the robust scale would leave a parameter less certain than it was before.
+        shrink = np.minimum(1.0, self.prior_sigma / np.sqrt(np.diag(covariance)))
+        covariance = covariance * np.outer(shrink, shrink)
+        follows = bread @ precision
+        # Another datasheet has another bandwidth, for weights, input and output alike.
+        together = np.eye(len(parameters))
+        together[1 : len(TERMS), 1 : len(TERMS)] = 1.0
+        return {
+            "covariance": (covariance + covariance.T) / 2,
+            "pull": np.clip(np.sum(follows * together, axis=1), 0.0, 1.0),
+        }
+
+
+@dataclass(frozen=True)
+class _Observations:
+    """What a calibration sees.
+
+    Attributes
+    ----------
+    inputs : dict of str to array
+        As `accelperf.models.roofline.roofline_inputs` returns them, shape [rows].
+    log_ms : array of shape [rows]
+        Log latencies [log of ms].
+    scale : array of shape [rows]
+        Relative error up to which a row counts by least squares.
+    median : array of shape [parameters]
+        Prior medians.
+    """
+
+    inputs: dict[str, Floats]
+    log_ms: Floats
+    scale: Floats
+    median: Floats
+
+    @classmethod
+    def of(
+        cls, inputs: dict[str, Floats], log_ms: Floats, noise: Floats | None, scale: float, median: Floats
+    ) -> _Observations:
+        scales = np.full(len(log_ms), scale)
+        if noise is not None:
+            # To the last digit the usual scale, where nothing is known.
+            scales = np.where(noise > 0, np.sqrt(scale**2 + noise), scales)
+        return cls(inputs, log_ms, scales, median)
 
 
 def _soft(error: Floats) -> Floats:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from accelperf.errors import EXIT_STATUS, AccelperfError, InputError
+from accelperf.errors import EXIT_STATUS, AccelperfError, InputError, known
 from accelperf.layers import ORIGINS
 from accelperf.logs.findings_text import account_lines, findings_table, findings_tsv
 from accelperf.logs.ingestion import FindRun, Ingestion, logs_below, read_files
-from accelperf.logs.run import DESCRIPTION_SUFFIXES, RUN_FILE, RunFile, find_run, make_run
+from accelperf.logs.run import DESCRIPTION_SUFFIXES, RUN_FILE, ProfileRun, RunFile, find_run, make_run
 from accelperf.platforms import Platform, read_platforms
-from accelperf.yaml_input import read_mapping
+from accelperf.yaml_input import parse_model, read_mapping
 
 _PLATFORM_KEYS = {"platform", "platforms"}
+
+_NO_RUN_FILE = f"{RUN_FILE} (or options)"
+"""Name, in messages, of a ``run.yaml`` that is not there."""
 
 FOUND_STATUS = 1
 """Exit status where a check found something."""
@@ -39,8 +42,15 @@ class Options:
     origin: str | None = None
     geometry: str | None = None
 
-    def keys(self) -> dict[str, Any]:
+    def keys(self, platforms: Mapping[str, Platform], networks: Path) -> dict[str, Any]:
         """Return them as keys of ``run.yaml``.
+
+        Parameters
+        ----------
+        platforms : Mapping of str to Platform
+            Known platforms by name.
+        networks : Path
+            Folder of network tables.
 
         Raises
         ------
@@ -55,6 +65,13 @@ class Options:
                 got = f"no file {self.geometry!r}"
                 raise InputError("--geometry: a network table or an ONNX model", got)
             given["geometry"] = str(Path(self.geometry).resolve())
+        elif self.geometry and not (networks / f"{self.geometry}.csv").is_file():
+            names = known(table.stem for table in networks.glob("*.csv")) or "which has none"
+            raise InputError(
+                f"--geometry: the name of a network table of {networks} ({names}), or the path of a .csv or "
+                ".onnx file",
+                repr(self.geometry),
+            )
         named = [each.rpartition("=") for each in self.platforms]
         if any(equals for _, equals, _ in named):
             given["platforms"] = {configuration: name for configuration, _, name in named}
@@ -66,6 +83,9 @@ class Options:
             raise InputError("--platform: one NAME, or CONFIGURATION=NAME of each configuration", got)
         elif named:
             given["platform"] = self.platforms[0]
+        for _, _, name in named:
+            if name not in platforms:
+                raise InputError(f"--platform: a platform, one of {known(platforms)}", repr(name))
         return {key: value for key, value in given.items() if value is not None}
 
 
@@ -104,21 +124,28 @@ def run(
     ------
     InputError
         If the options or the platforms are wrong, or a check says stop.
+
+    Notes
+    -----
+    A log without sizes that nothing describes gives no rows, and a finding that says so; what it
+    states itself is compared with the sum of its rows.
     """
-    given = (options or Options()).keys()
-    known = read_platforms(platforms)
+    by_name = read_platforms(platforms)
+    given = (options or Options()).keys(by_name, networks)
     files: dict[Path, FindRun] = {}
     errors: list[AccelperfError] = []
     for path in logs:
         try:
-            for log in [path] if path.is_file() else logs_below(path):
-                files.setdefault(log, _run_finder(path, known, networks, given))
+            if not path.exists():
+                raise InputError("a profiling log, or a folder of them", "no such file", file=path)
+            for log in logs_below(path) if path.is_dir() else [path]:
+                files.setdefault(log, _run_finder(path, by_name, networks, given))
         except AccelperfError as error:
             errors.append(error)
     found = read_files(
         files,
         lambda path: files[path](path),
-        known,
+        by_name,
         actions,
         format_name=format_name,
         on_error=errors.append,
@@ -151,13 +178,17 @@ def _run_of(
     lines: dict[tuple[str, ...], int] = {}
     if found is not None:
         data, lines = read_mapping(found)
-    elif not _PLATFORM_KEYS & set(given):
-        raise InputError(f"a {RUN_FILE} beside this log or above it, or --platform", "neither", file=path)
     replaced = set(given) | (_PLATFORM_KEYS if _PLATFORM_KEYS & set(given) else set())
     kept = {key: value for key, value in data.items() if key not in replaced}
     data = kept | dict(given)
     lines = {key: line for key, line in lines.items() if key[0] not in replaced}
-    return make_run(data, lines, path=found or path.parent / RUN_FILE, platforms=platforms, networks=networks)
+    where = found or path.parent / _NO_RUN_FILE
+    if found is None and not _PLATFORM_KEYS & set(given):
+        # Readers ask for the platform once they need it.
+        content = parse_model(ProfileRun, data, file=where, lines=lines)
+        return RunFile(where, content, lines, {}, networks, needs_sizes=False)
+    run_file = make_run(data, lines, path=where, platforms=platforms, networks=networks)
+    return replace(run_file, needs_sizes=False)
 
 
 def _above(path: Path) -> Path | None:
@@ -171,9 +202,9 @@ def _above(path: Path) -> Path | None:
     return None
 
 
-def as_json(found: Ingestion) -> str:
-    """Return findings and account as JSON."""
-    return json.dumps(found.as_json(), indent=2) + "\n"
+def as_json(found: Ingestion, errors: Iterable[AccelperfError]) -> str:
+    """Return findings, account and errors as JSON."""
+    return json.dumps({**found.as_json(), "errors": [str(error) for error in errors]}, indent=2) + "\n"
 
 
 def as_text(found: Ingestion, *, tabs: bool) -> str:
@@ -183,10 +214,11 @@ def as_text(found: Ingestion, *, tabs: bool) -> str:
     return findings_table(found) if found.findings else ""
 
 
-def account_of(found: Ingestion) -> list[str]:
+def account_of(found: Ingestion, errors: Sequence[AccelperfError]) -> list[str]:
     """Return the account of files and totals, and a line on what was found, for stderr."""
-    counts = ", ".join(f"{len(findings)} {code}" for code, findings in found.by_code().items())
-    return [*account_lines(found), f"found: {counts or 'nothing'}"]
+    counts = ", ".join(f"{len(findings)} {code}" for code, findings in found.by_code().items()) or "nothing"
+    unread = f", and {len(errors)} error{'s' * (len(errors) > 1)}" if errors else ""
+    return [*account_lines(found), f"found: {counts}{unread}"]
 
 
 def exit_status(found: Ingestion, errors: Iterable[AccelperfError]) -> int:
