@@ -292,7 +292,7 @@ def test_layers_that_cannot_be_predicted_are_named(analytic: Model) -> None:
         conv("body"),
         dense("vocabulary", 64, 128_000),
         conv("up", operator="convtranspose"),
-        dense("attention", 64, 64, "matmul"),
+        dense("attention", 64, 64, "matmul of unknown rows"),
     )
     found = predict_network("n", table, PLATFORM, analytic)
     assert list(found.layers["layer"]) == ["stem", "body"]
@@ -301,7 +301,7 @@ def test_layers_that_cannot_be_predicted_are_named(analytic: Model) -> None:
         ("wide", 2, "dilation 2 x 2: estimators know of none"),
         ("vocabulary", 4, "output_channels 128000: not within 1 to 65536"),
         ("up", 5, "operator convtranspose: neither a convolution nor fully connected"),
-        ("attention", 6, "operator matmul: of how many rows is not known"),
+        ("attention", 6, "operator matmul of unknown rows: neither a convolution nor fully connected"),
     ]
     assert found.partial
     assert "PARTIAL total of 2 layers" in table_text(found)
@@ -348,11 +348,13 @@ def test_groups_are_predicted_by_estimators_that_see_them(features_of: Maker) ->
 
 
 def test_fully_connected_layers_are_convolutions_of_one_pixel(analytic: Model) -> None:
-    table = network(conv("stem"), dense("hidden", 512, 128, "fc"), conv("last"), dense("classes", 128, 10))
+    table = network(
+        conv("stem"), dense("hidden", 512, 128, "matmul"), conv("last"), dense("classes", 128, 10)
+    )
     found = predict_network("n", table, PLATFORM, analytic)
     assert list(found.layers["layer"]) == ["stem", "hidden", "last", "classes"]
     assert list(found.layers["note"]) == ["", AS_CONVOLUTION, "", AS_CONVOLUTION]
-    assert list(found.layers["operator"]) == ["conv", "fc", "conv", "gemm"]
+    assert list(found.layers["operator"]) == ["conv", "matmul", "conv", "gemm"]
     # The weights take longer than the products, 512 x 128 and 128 x 10 of them in whole tiles.
     rate = 64 * 200 * 64 * 0.7 * 1e3
     np.testing.assert_allclose(found.layers["latency_ms"][1], 512 * 128 * 8 / rate, rtol=EXACT_ALGEBRA)
