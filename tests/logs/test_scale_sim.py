@@ -243,3 +243,16 @@ def test_the_public_version_3_report(real_data, tmp_path):
     (tmp_path / "run.yaml").write_text("origin: simulated\nplatform: small\n")
     table, _ = read_profiles(tmp_path, {"small": SMALL.model_copy(update={"filter_parallelism": 4096})})
     np.testing.assert_allclose(table["latency_ms"], [112283 / CYCLES_PER_MS], rtol=RTOL_UNITS)
+
+
+def test_headers_over_the_wrong_columns_are_refused(copy):
+    folder = copy("v3")
+    edit(
+        folder / "COMPUTE_REPORT.csv",
+        "Total Cycles (incl. prefetch), Total Cycles,",
+        "Total Cycles, Total Cycles (incl. prefetch),",
+    )
+    with pytest.raises(
+        InputError, match=r"REPORT\.csv:2: expected Total Cycles \(incl\. prefetch\) of at least"
+    ):
+        read_profiles(folder, PLATFORMS)

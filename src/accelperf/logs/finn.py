@@ -44,7 +44,7 @@ import numpy as np
 from accelperf.errors import InputError, known
 from accelperf.layers import ReadReport, empty_layers, file_md5
 from accelperf.logs.base import Finding, LogTable, StatedTotal, require_origin
-from accelperf.logs.json_text import key_lines, parse, read_text, shown
+from accelperf.logs.json_text import is_number, is_whole, key_lines, parse, read_text, shown
 from accelperf.logs.latency import to_ms
 from accelperf.logs.profile import Profile, join_profiles, timing_row, timing_table
 from accelperf.logs.run import RunFile
@@ -172,7 +172,7 @@ def _kind(value: Any) -> _Kind | None:
         return "network"
     if "cycles" in value and ("throughput[images/s]" in value or "latency_cycles" in value):
         return "rtlsim"
-    if value and all(_is_whole(cycles) for cycles in value.values()):
+    if value and all(is_whole(cycles) for cycles in value.values()):
         units = {unit(node) for node in value}
         return "layers" if units & (MATRIX_UNITS | OTHER_UNITS) else None
     return None
@@ -185,7 +185,7 @@ def _checked_kind(value: Any, path: Path) -> _Kind:
     # Under a format that run.yaml names, any names of layers will do.
     if isinstance(value, dict) and value:
         for node, cycles in value.items():
-            if not _is_whole(cycles):
+            if not is_whole(cycles):
                 raise InputError(f"{shown(node)}: a whole number of cycles", shown(cycles), file=path)
         return "layers"
     raise InputError("a report {hardware layer: cycles}", shown(value), file=path, line=1)
@@ -201,14 +201,6 @@ def unit(node: str) -> str:
     """
     matched = _NODE.fullmatch(node)
     return (node if matched is None else matched["unit"]).lower()
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _ms(cycles: float, platform: Platform) -> float:
@@ -248,7 +240,7 @@ def _network(
     network: str,
 ) -> LogTable:
     cycles = value["max_cycles"]
-    if not _is_whole(cycles):
+    if not is_whole(cycles):
         raise InputError("max_cycles: a whole number", shown(cycles), file=path, line=lines.get("max_cycles"))
     if slowest is None:
         return _no_layers(path)
@@ -275,7 +267,7 @@ def _rtlsim(
     network: str,
 ) -> LogTable:
     for key in ("cycles", "fclk[mhz]", "throughput[images/s]"):
-        if key in value and not (_is_number(value[key]) and value[key] > 0):
+        if key in value and not (is_number(value[key]) and value[key] > 0):
             raise InputError(f"{key}: a number above 0", shown(value[key]), file=path, line=lines.get(key))
     unfinished = [
         key
@@ -313,7 +305,7 @@ def _interval_cycles(
         rate = value.get(key)
         if rate is None or clock_mhz is None:
             continue
-        if not (_is_number(rate) and rate > 0):
+        if not (is_number(rate) and rate > 0):
             raise InputError(f"{key}: a number above 0", shown(rate), file=path, line=lines.get(key))
         cycles = clock_mhz * 1e6 / rate
         return key, cycles if np.isfinite(cycles) else None

@@ -79,6 +79,16 @@ def shown(value: object) -> str:
     return f"{start[:_LONGEST_SHOWN]}… ({len(text)} characters)"
 
 
+def is_whole(value: object) -> bool:
+    """Return whether a value is a whole number; ``true`` is none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is a number; ``true`` is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def parse(text: str, *, file: Path, line: int = 1) -> Any:
     """Return the value of a JSON text.
 

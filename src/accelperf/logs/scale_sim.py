@@ -69,6 +69,7 @@ from accelperf.platforms import Platform
 name = "scale_sim"
 
 TOTAL = "total cycles"
+PREFETCH = "total cycles (incl. prefetch)"
 """The column of the report that holds the latency, in small letters as all names here."""
 
 _LAYER_ID = "layerid"
@@ -302,6 +303,7 @@ def _read_report(path: Path) -> list[_Cycles]:
     if names.count(TOTAL) != 1:
         raise InputError("one column Total Cycles", str(names.count(TOTAL)), file=path, line=1)
     column = names.index(TOTAL)
+    with_prefetch = names.index(PREFETCH) if PREFETCH in names else None
     cycles: list[_Cycles] = []
     for line, fields in records:
         if len(fields) != len(names):
@@ -312,6 +314,16 @@ def _read_report(path: Path) -> list[_Cycles]:
         if _NUMBER.fullmatch(text) is None:
             got = repr(shown(text)) if text else "nothing"
             raise InputError("Total Cycles: a number", got, file=path, line=line)
+        if with_prefetch is not None:
+            more = fields[with_prefetch]
+            if _NUMBER.fullmatch(more) is None or float(more) < float(text):
+                # Headers over the wrong columns would be read without a word.
+                raise InputError(
+                    f"Total Cycles (incl. prefetch) of at least Total Cycles, {shown(text)}",
+                    repr(shown(more)),
+                    file=path,
+                    line=line,
+                )
         cycles.append(_Cycles(shown(text), float(text), line))
     return cycles
 

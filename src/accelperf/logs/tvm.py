@@ -53,7 +53,7 @@ from accelperf.logs.base import (
     rejected_latency,
     skipped_operator,
 )
-from accelperf.logs.json_text import parse, shown
+from accelperf.logs.json_text import is_number, is_whole, parse, shown
 from accelperf.logs.run import RunFile
 from accelperf.logs.text import opened
 from accelperf.platforms import Platform
@@ -230,19 +230,11 @@ def _record(value: Any, network: str, heading: str, path: Path, line: int) -> _R
     if not isinstance(result, list) or len(result) < 2:
         raise fail("a result [costs, error number, …]", result)
     costs, error = result[:2]
-    if not _is_whole(error):
+    if not is_whole(error):
         raise fail("an error number", error)
-    if not isinstance(costs, list) or not costs or not all(_is_number(cost) for cost in costs):
+    if not isinstance(costs, list) or not costs or not all(is_number(cost) for cost in costs):
         raise fail("costs: a list of seconds", costs)
     return _Record(line, network, heading, target, task, arguments, [float(cost) for cost in costs], error)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _reason_to_skip(record: _Record) -> str | None:
@@ -296,7 +288,7 @@ def _geometry(record: _Record, configuration: str, path: Path) -> dict[str, int]
         dilation, rest = _sizes(rest[0], "dilation", (2,), 1, fail), rest[1:]
     groups = 1
     if _operator(record.task) == "group_conv2d":
-        if not rest or not _is_whole(rest[0]) or rest[0] < 1:
+        if not rest or not is_whole(rest[0]) or rest[0] < 1:
             raise fail("a number of groups", rest[0] if rest else "nothing")
         groups = rest[0]
     blocks, batch, block = data[0], data[4], data[5]
@@ -341,7 +333,7 @@ def _sizes(value: Any, what: str, counts: Sequence[int], least: int, fail: Any) 
     fits = (
         isinstance(value, list)
         and len(value) in counts
-        and all(_is_whole(each) and least <= each <= _LARGEST_SIZE for each in value)
+        and all(is_whole(each) and least <= each <= _LARGEST_SIZE for each in value)
     )
     if not fits:
         numbers = " or ".join(str(count) for count in counts)
