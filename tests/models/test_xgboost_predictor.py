@@ -104,6 +104,17 @@ def test_other_documents(document: dict[str, Any], edit: Callable[[Any], object]
         read_trees(forged)
 
 
+def test_what_a_leaf_says_about_columns_is_of_no_use(document: dict[str, Any], features_of: Maker) -> None:
+    new = features_of(9, seed=2)
+    expected = read_trees(document)(new.parameters)
+    forged = copy.deepcopy(document)
+    for tree in model_of(forged)["trees"]:
+        leaves = [place for place, child in enumerate(tree["left_children"]) if child == -1]
+        for place in leaves:
+            tree["split_indices"][place] = 10**6
+    np.testing.assert_array_equal(read_trees(forged)(new.parameters), expected)
+
+
 def paths(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Return the paths of all parts of a document."""
     found = [here] if here else []

@@ -197,8 +197,10 @@ def _tree(index: int, tree: object) -> dict[str, NDArray[Any]]:
         if np.any(children >= count):
             raise InputError(f"{where}: children among its {count} nodes", "others")
     split = arrays["split_indices"]
-    if np.any(split < 0) or np.any(split[inner] >= len(PARAMETER_NAMES)):
+    if np.any(split[inner] < 0) or np.any(split[inner] >= len(PARAMETER_NAMES)):
         raise InputError(f"{where}: splits by the 15 parameters", "others")
+    # Rows that have come to a leaf look up a column too, whose value is not used.
+    arrays["split_indices"] = np.where(inner, split, 0)
     if np.any(arrays["split_type"] != 0):
         raise InputError(f"{where}: numeric splits", "categorical ones")
     return arrays
