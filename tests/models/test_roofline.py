@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import scipy.integrate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,6 +31,8 @@ from accelperf.models.roofline_fit import (
 from tests.tolerances import EXACT_ALGEBRA, FINITE_DIFFERENCE
 
 Maker = Callable[..., FeatureMatrix]
+HALF = 0.02
+"""Absolute: a median found on a grid, against quadrature."""
 PARAMETERS = len(TERMS) + len(OVERHEADS)
 
 
@@ -224,6 +227,34 @@ def test_a_rate_that_no_layer_is_bound_by_keeps_its_prior(features_of: Maker) ->
     sigma = np.sqrt(np.diag(fit.covariance))
     assert sigma[0] < 0.01
     np.testing.assert_allclose(sigma[1:4], calibration().rate_sigma, rtol=0.5)
+
+
+def test_a_rate_bounded_from_below_stands_at_the_median_of_its_posterior(features_of: Maker) -> None:
+    """Layers that need weights at nearly the datasheet's rate, and get them: it is that or more."""
+    inputs = roofline_inputs(features_of(60))
+    terms = roofline_terms(inputs, Structure())
+    compute, weights = terms.times_ms[:, 0], terms.times_ms[:, 1]
+    # The layer with the most weights for its computing asks for 90 % of the datasheet's rate.
+    inputs["memory_clock_mhz"] = inputs["memory_clock_mhz"] * float(np.max(weights / compute)) / 0.9
+    terms = roofline_terms(inputs, Structure())
+    truth = np.log([1.0, 50.0, 50.0, 50.0, 1.0, 1.0, 1.0])
+    log_ms = log_roofline(terms, truth, 16.0).log_ms
+    asked = calibration()
+    fit = asked.fit(inputs, log_ms, np.arange(60).astype(str))
+    assert fit.structure == Structure()
+
+    def density(rate: float) -> float:
+        """Unnormalised posterior of the weights' log rate, the others as they are."""
+        values = fit.parameters.copy()
+        values[1] = rate
+        error = (log_ms - log_roofline(terms, values, asked.sharpness).log_ms) / asked.robust_scale
+        return float(np.exp(-np.sum(np.sqrt(1 + error**2) - 1) - 0.5 * rate**2))
+
+    below = scipy.integrate.quad(density, -4, fit.parameters[1], limit=200)[0]
+    above = scipy.integrate.quad(density, fit.parameters[1], 4, limit=200)[0]
+    np.testing.assert_allclose(below / (below + above), 0.5, atol=HALF)
+    # The normal prior cut off near 0 has its median near 0.67, the normal quantile of 3/4.
+    assert 0.4 < fit.parameters[1] < 0.9
 
 
 def test_choices_start_with_the_default_structure() -> None:

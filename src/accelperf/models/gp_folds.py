@@ -32,7 +32,7 @@ GRADIENT_TOLERANCE = 1e-2
 The loss is then within a hundredth of a nat or two of its least value, where no prediction moves."""
 THREADED_ROWS = 250
 """Number of rows from which on folds share the cores: with fewer, Python's lock eats the gain."""
-PROCESS_STEPS = 20_000
+PROCESS_STEPS = 10_000
 """Number of steps of Adam, of all folds together, from which on processes are worth their start."""
 
 

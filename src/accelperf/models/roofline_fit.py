@@ -54,6 +54,12 @@ IN_TURN_GAIN = 0.25
 alone. Errors of unknown scale make n log(cost) the evidence of n layers, so that it is decisive even if
 only a third of a hundred layers are independent (Kass & Raftery, *Bayes factors*, JASA 90, 1995)."""
 
+ONE_SIDED = 0.1
+"""Share by which a rate follows its prior from which on its posterior is no normal one around the mode."""
+_REACH = 4.0
+_GRID = 161
+"""Prior standard deviations to either side, and points, over which such a posterior is summed up."""
+
 INPUT_READS: tuple[InputReads, ...] = ("filter_tile", "once", "window")
 OUTPUT_WRITES: tuple[OutputWrites, ...] = ("exact", "tiles")
 WORD_BITS: tuple[int, ...] = (8, 32, 64, 128)
@@ -179,11 +185,14 @@ class RooflineCalibration:
         parameters, cost = min(found, key=lambda item: item[1])
         if not np.isfinite(cost):
             raise FitError("the roofline could not be calibrated: no start has a finite cost")
+        follows, spread = self._uncertainty(data, terms, parameters, groups)
+        parameters, spread = self._centred(data, terms, parameters, follows, spread)
         return RooflineFit(
             structure=structure,
             parameters=parameters,
             sharpness=self.sharpness,
-            **self._uncertainty(data, terms, parameters, groups),
+            covariance=spread,
+            pull=_pull(follows),
             cost=cost,
         )
 
@@ -241,10 +250,11 @@ class RooflineCalibration:
 
     def _uncertainty(
         self, data: _Observations, terms: RooflineTerms, parameters: Floats, groups: NDArray[np.str_]
-    ) -> dict[str, Floats]:
-        """Return the parameters' covariance, and how far they follow the prior.
+    ) -> tuple[Floats, Floats]:
+        """Return how the parameters follow their prior medians, and their covariance.
 
-        The covariance is the sandwich, clustered by group, with the prior as one more observation.
+        The first is the derivative of the one by the other. The covariance is the sandwich, clustered
+        by group, with the prior as one more observation.
         """
         roofline = log_roofline(terms, parameters, self.sharpness)
         error = (data.log_ms - roofline.log_ms) / data.scale
@@ -263,14 +273,49 @@ class RooflineCalibration:
         # Errors far beyond the robust scale would leave a parameter less certain than it was before.
         shrink = np.minimum(1.0, self.prior_sigma / np.sqrt(np.diag(covariance)))
         covariance = covariance * np.outer(shrink, shrink)
-        follows = bread @ precision
-        # Another datasheet has another bandwidth, for weights, input and output alike.
-        together = np.eye(len(parameters))
-        together[1 : len(TERMS), 1 : len(TERMS)] = 1.0
-        return {
-            "covariance": (covariance + covariance.T) / 2,
-            "pull": np.clip(np.sum(follows * together, axis=1), 0.0, 1.0),
-        }
+        return bread @ precision, (covariance + covariance.T) / 2
+
+    def _centred(
+        self, data: _Observations, terms: RooflineTerms, mode: Floats, follows: Floats, covariance: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return the parameters with those that data bound on one side only at their medians.
+
+        Of a rate that never binds data say that it is *at least* so much, and the mode of its
+        posterior sits at that edge, next to the datasheet; half of the posterior lies well above. The
+        others stay at the mode, since what never binds has no influence on them.
+        """
+        parameters, covariance = mode.copy(), covariance.copy()
+        sigma = self.prior_sigma
+        for place in np.flatnonzero(np.diag(follows)[: len(TERMS)] > ONE_SIDED):
+            grid = data.median[place] + sigma[place] * np.linspace(-_REACH, _REACH, _GRID)
+            costs = np.empty(_GRID)
+            for index, value in enumerate(grid):
+                tried = mode.copy()
+                tried[place] = value
+                costs[index] = self._cost(data, terms, tried)
+            density = np.exp(costs.min() - costs)
+            share = np.cumsum(density) / density.sum()
+            parameters[place] = np.interp(0.5, share, grid)
+            mean = density @ grid / density.sum()
+            deviation = float(np.sqrt(density @ (grid - mean) ** 2 / density.sum()))
+            scale = np.ones(len(mode))
+            scale[place] = deviation / np.sqrt(covariance[place, place])
+            covariance *= np.outer(scale, scale)
+        return parameters, covariance
+
+    def _cost(self, data: _Observations, terms: RooflineTerms, values: Floats) -> float:
+        """Return the objective, which is the negative log posterior but for a constant."""
+        error = (data.log_ms - log_roofline(terms, values, self.sharpness).log_ms) / data.scale
+        away = values - data.median
+        return float(0.5 * (_soft(error) @ _soft(error) + away @ self.prior_precision(terms) @ away))
+
+
+def _pull(follows: Floats) -> Floats:
+    """Return how far each parameter follows its prior, a rate the datasheet."""
+    # Another datasheet has another bandwidth, for weights, input and output alike.
+    together = np.eye(len(follows))
+    together[1 : len(TERMS), 1 : len(TERMS)] = 1.0
+    return np.asarray(np.clip(np.sum(follows * together, axis=1), 0.0, 1.0))
 
 
 @dataclass(frozen=True)
