@@ -512,11 +512,11 @@ def test_the_estimator_is_the_best_that_is_there(tmp_path: Path, features_of: Ma
     assert (found.estimator, found.where) == ("linear", (models / "linear").as_posix())
     assert "says nothing" in found.why
     comparison.write_text(
-        "estimator,scheme,mae_ms\nlinear,loo,0.3\nstandard,loo,0.2\ngp_zero,loo,0.1\nlinear,other,0.01\n"
+        "estimator,scheme,mape\nlinear,other,0.01\nlinear,loo,0.3\nstandard,loo,0.2\ngp_zero,loo,0.1\n"
     )
     found = find_model(None, models=models, comparison=comparison)
     assert found.estimator == "standard"
-    assert found.why == f"least loo MAE in {comparison.as_posix()}"
+    assert found.why == f"least loo MAPE in {comparison.as_posix()}"
     assert find_model("linear", models=models, comparison=comparison).estimator == "linear"
     assert find_model(str(models / "linear"), models=tmp_path, comparison=comparison).estimator == "linear"
     with pytest.raises(InputError, match=r"a model's folder, or one of linear, standard, got 'other'"):
@@ -527,13 +527,13 @@ def test_the_estimator_is_the_best_that_is_there(tmp_path: Path, features_of: Ma
 
 @pytest.mark.parametrize(
     "text",
-    ["estimator,scheme\nlinear,loo\n", "estimator,scheme,mae_ms\nlinear,loo,much\n",
-     "estimator,scheme,mae_ms\n../linear,loo,0.1\n", "estimator,scheme,mae_ms\nlinear,loo,nan\n"],
+    ["estimator,scheme\nlinear,loo\n", "estimator,scheme,mape\nlinear,loo,much\n",
+     "estimator,scheme,mape\n../linear,loo,0.1\n", "estimator,scheme,mape\nlinear,loo,nan\n"],
 )  # fmt: skip
 def test_a_comparison_that_is_none(tmp_path: Path, text: str) -> None:
     comparison = tmp_path / "comparison.csv"
     comparison.write_text(text)
-    with pytest.raises(InputError, match=r"comparison\.csv:2: expected columns estimator, scheme and mae_ms"):
+    with pytest.raises(InputError, match=r"comparison\.csv:2: expected columns estimator, scheme and mape"):
         find_model(None, models=tmp_path, comparison=comparison)
 
 

@@ -324,10 +324,10 @@ def test_the_default_estimator_is_looked_up_where_the_command_runs(
     assert untrained["chosen_because"] == "no trained estimator in models/"
     (tmp_path / "models").symlink_to(models)
     (tmp_path / "reports").mkdir()
-    (tmp_path / "reports/comparison.csv").write_text("estimator,scheme,mae_ms\nlinear,loo,0.1\n")
+    (tmp_path / "reports/comparison.csv").write_text("estimator,scheme,mape\nlinear,loo,0.1\n")
     best = json.loads(run(*words)[0])["predictions"][0]
     assert (best["estimator"], best["model"]) == ("linear", "models/linear")
-    assert best["chosen_because"] == "least loo MAE in reports/comparison.csv"
+    assert best["chosen_because"] == "least loo MAPE in reports/comparison.csv"
 
 
 def test_a_module_of_the_users_own_must_be_allowed(

@@ -13,6 +13,7 @@ from accelperf.bundle import load_bundle, save_bundle
 from accelperf.errors import InputError
 from accelperf.features import FeatureMatrix
 from accelperf.models.catalog import create
+from accelperf.predict import find_model
 from accelperf.registry import MODEL_CARD, NAME, Candidate, download_bundle, pyfunc, register
 from accelperf.serving import to_request
 from accelperf.tracking import Store, open_store
@@ -137,6 +138,21 @@ def test_what_is_registered_predicts_as_the_bundle(contest: Contest, tmp_path: P
     np.testing.assert_allclose(
         model.predict(to_request(contest.features))["latency_ms"], expected, rtol=EXACT_ALGEBRA
     )
+
+
+def test_the_champion_predicts(contest: Contest, monkeypatch: pytest.MonkeyPatch) -> None:
+    candidate = contest.candidate(1.0, 0.2)
+    contest.enter(candidate)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{contest.root / 'mlflow.db'}")
+    model = find_model("models:/accelperf@champion")
+    assert (model.estimator, model.where) == ("linear", "models:/accelperf@champion")
+    np.testing.assert_allclose(
+        model.predictor.predict(contest.features).median_ms,
+        load_bundle(candidate.bundle).predictor.predict(contest.features).median_ms,
+        rtol=EXACT_ALGEBRA,
+    )
+    with pytest.raises(InputError, match="a registered model 'models:/accelperf@nobody'"):
+        find_model("models:/accelperf@nobody")
 
 
 def test_a_run_that_the_store_does_not_have_is_replaced(contest: Contest) -> None:

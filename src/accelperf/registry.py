@@ -32,7 +32,6 @@ with warnings.catch_warnings():
     from mlflow.exceptions import MlflowException
 
 import accelperf
-from accelperf.bundle import load_bundle
 from accelperf.errors import InputError
 from accelperf.evaluation.metrics import cost
 from accelperf.features import FeatureMatrix
@@ -44,8 +43,6 @@ CHAMPION = "champion"
 CHALLENGER = "challenger"
 MODEL_CARD = "model_card.md"
 ARTIFACT = "model"
-PREFIX = "models:/"
-"""How the address of a registered model begins."""
 
 REQUIREMENTS: tuple[str, ...] = ("mlflow", "numpy", "pandas", "pandera", "pydantic", "pyyaml", "scipy")
 """What a model needs to predict, pinned to what it was tested with; no training library."""
@@ -103,8 +100,6 @@ def save_model(bundle: Path, features: FeatureMatrix, card: str, target: Path) -
     """
     package = Path(accelperf.__file__).parent
     requirements = [f"{name}=={version(name)}" for name in REQUIREMENTS]
-    if load_bundle(bundle).predictor.kind == "xgboost":
-        requirements.append(f"xgboost=={version('xgboost')}")
     with tempfile.TemporaryDirectory() as folder:
         code = Path(folder) / package.name
         shutil.copytree(package, code, ignore=shutil.ignore_patterns("__pycache__"))
@@ -250,7 +245,7 @@ def download_bundle(uri: str, root: Path, target: Path) -> Path:
     client = open_store(root).client
     matched = _ADDRESS.fullmatch(uri)
     if matched is None:
-        raise InputError(f"an address {PREFIX}NAME@ALIAS or {PREFIX}NAME/VERSION", repr(uri))
+        raise InputError("an address models:/NAME@ALIAS or models:/NAME/VERSION", repr(uri))
     try:
         if matched["alias"]:
             found = client.get_model_version_by_alias(matched["name"], matched["alias"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
+import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,8 @@ from accelperf.errors import InputError, known
 from accelperf.models.base import Predictor
 from accelperf.models.predictors import StandardPredictor
 
+REGISTERED = "models:/"
+"""How the address of a registered model begins."""
 MODELS = Path("models")
 COMPARISON = Path("reports/comparison.csv")
 PREFERRED: tuple[str, ...] = (
@@ -87,9 +91,11 @@ def find_model(
     Parameters
     ----------
     word : str, optional
-        Folder of a bundle, or its name below `models`. By default the estimator with the least MAE
-        under the first scheme of `comparison` that is among `models`; without any such the first of
-        `PREFERRED` that is; without any trained one the analytic model, which learned nothing.
+        Folder of a bundle, its name below `models`, or the address of a registered model
+        (``models:/accelperf@champion``, `accelperf.registry`). By default the estimator with the
+        least MAPE under the last scheme of `comparison`, by which champions are chosen too, that is
+        among `models`; without any such the first of `PREFERRED` that is; without any trained one
+        the analytic model, which learned nothing.
     models : Path
         Folder of the trained estimators.
     comparison : Path
@@ -102,6 +108,8 @@ def find_model(
     InputError
         If there is no such bundle, or it or the table is wrong.
     """
+    if word is not None and word.startswith(REGISTERED):
+        return _registered(word, modules)
     if word is not None:
         folder = Path(word) if Path(word).is_dir() else models / word
         if not folder.is_dir():
@@ -111,7 +119,7 @@ def find_model(
         return Model.of(load_bundle(folder, modules=modules), folder.as_posix())
     ranked, scheme = _ranking(comparison)
     for names, why in (
-        (ranked, f"least {scheme} MAE in {comparison.as_posix()}"),
+        (ranked, f"least {scheme} MAPE in {comparison.as_posix()}"),
         (PREFERRED, f"first of those trained, as {comparison.as_posix()} says nothing of them"),
     ):
         for name in names:
@@ -122,8 +130,20 @@ def find_model(
     return Model(StandardPredictor(UNTRAINED_VARIANT), "analytic model (tiled)", None, why=why)
 
 
+def _registered(address: str, modules: Sequence[str]) -> Model:
+    """Return an estimator of the model registry."""
+    # MLflow takes seconds to import; nobody else here needs it.
+    from accelperf.registry import download_bundle
+    from accelperf.settings import find_project_root
+
+    root = Path() if os.environ.get("MLFLOW_TRACKING_URI") else find_project_root()
+    with tempfile.TemporaryDirectory() as folder:
+        bundle = load_bundle(download_bundle(address, root, Path(folder)), modules=modules)
+    return Model.of(bundle, address)
+
+
 def _ranking(path: Path) -> tuple[list[str], str]:
-    """Return the estimators by the MAE of the first scheme of a comparison, and that scheme."""
+    """Return the estimators by the MAPE of the last scheme of a comparison, and that scheme."""
     if not path.is_file():
         return [], ""
     try:
@@ -132,17 +152,17 @@ def _ranking(path: Path) -> tuple[list[str], str]:
     except (OSError, ValueError, csv.Error) as error:
         raise InputError("a comparison of estimators", str(error), file=path) from None
     found: list[tuple[float, str]] = []
-    scheme = rows[0].get("scheme") if rows else ""
+    scheme = rows[-1].get("scheme") if rows else ""
     for line, row in enumerate(rows, start=2):
         try:
-            error_ms = float(row["mae_ms"])
+            mape = float(row["mape"])
             name = row["estimator"]
-            if not name or Path(name).name != name or math.isnan(error_ms):
+            if not name or Path(name).name != name or math.isnan(mape):
                 raise ValueError
         except (KeyError, TypeError, ValueError):
             raise InputError(
-                "columns estimator, scheme and mae_ms", str(row)[:80], file=path, line=line
+                "columns estimator, scheme and mape", str(row)[:80], file=path, line=line
             ) from None
         if row.get("scheme") == scheme:
-            found.append((error_ms, name))
+            found.append((mape, name))
     return [name for _, name in sorted(found)], scheme or ""
