@@ -248,7 +248,7 @@ def test_calibration_is_reported_where_there_is_one(project: Path) -> None:
     report(project, ["linear", "standard"])
     page = (project / "reports/report.md").read_text()
     assert "15.5 to 16.3" in page
-    assert "no: the datasheet has a say" in page
+    assert "no, leans on its prior" in page
     table = pd.read_csv(project / "reports/breakdown.csv")
     assert set(table[table["by"] == "binding"]["group"]) == {"input"}
     layers.iloc[:-1].to_csv(folder / "layers.csv", index=False)

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 
 COLOURS: tuple[str, ...] = (
     "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#7F7F7F", "#B8A800", "#000000",
+    "#6B2D1A",
 )  # fmt: skip
 """Colours told apart with all common forms of colour blindness (Okabe & Ito, 2008)."""
 DOTS_PER_INCH = 110
 TEN_PERCENT = 0.10
+LEGEND_INCHES = 1.5
+"""Width of an entry of a legend, an estimator's name."""
 
 USUAL_AXES: tuple[str, ...] = ("kernel", "learning_rate")
 """Axes of a heat map where both vary, as in the paper's search."""
@@ -221,7 +224,8 @@ def network_totals(totals: pd.DataFrame, path: Path, *, title: str, simulated: b
         ax.set_title(str(scheme), fontsize=9)
         ax.set_ylabel("predicted / " + ("SIMULATED" if simulated else "measured"), fontsize=8)
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(6, len(labels)), fontsize=8)
+    columns = min(len(labels), int(width / LEGEND_INCHES))
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=8)
     _save(figure, path, title, simulated)
 
 

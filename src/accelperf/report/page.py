@@ -143,7 +143,7 @@ def _rates(rates: pd.DataFrame | None) -> str:
             f"{row['lower']:.4g} to {row['upper']:.4g}",
             str(row["unit"]),
             percent(row["share_of_datasheet"]),
-            "yes" if row["identified"] else "no: the datasheet has a say",
+            "yes" if row["identified"] else "no, leans on its prior",
         ]
         for row in rates.to_dict("records")
     ]
