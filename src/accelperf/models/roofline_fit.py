@@ -278,30 +278,31 @@ class RooflineCalibration:
     def _centred(
         self, data: _Observations, terms: RooflineTerms, mode: Floats, follows: Floats, covariance: Floats
     ) -> tuple[Floats, Floats]:
-        """Return the parameters with those that data bound on one side only at their medians.
+        """Return the parameters with the weights' rate at its median where data bound it on one side only.
 
         Of a rate that never binds data say that it is *at least* so much, and the mode of its
-        posterior sits at that edge, next to the datasheet; half of the posterior lies well above. The
-        others stay at the mode, since what never binds has no influence on them.
+        posterior sits at that edge, next to the datasheet. For input and output that is where it
+        belongs: they cannot beat the ports. Weights need nothing of the layer before, can be fetched
+        while it computes, and then seem faster than the ports; half of their posterior lies well
+        above the mode. The other parameters stay, since what never binds has no influence on them.
         """
-        parameters, covariance = mode.copy(), covariance.copy()
-        sigma = self.prior_sigma
-        for place in np.flatnonzero(np.diag(follows)[: len(TERMS)] > ONE_SIDED):
-            grid = data.median[place] + sigma[place] * np.linspace(-_REACH, _REACH, _GRID)
-            costs = np.empty(_GRID)
-            for index, value in enumerate(grid):
-                tried = mode.copy()
-                tried[place] = value
-                costs[index] = self._cost(data, terms, tried)
-            density = np.exp(costs.min() - costs)
-            share = np.cumsum(density) / density.sum()
-            parameters[place] = np.interp(0.5, share, grid)
-            mean = density @ grid / density.sum()
-            deviation = float(np.sqrt(density @ (grid - mean) ** 2 / density.sum()))
-            scale = np.ones(len(mode))
-            scale[place] = deviation / np.sqrt(covariance[place, place])
-            covariance *= np.outer(scale, scale)
-        return parameters, covariance
+        place = TERMS.index("weights")
+        if follows[place, place] <= ONE_SIDED:
+            return mode, covariance
+        grid = data.median[place] + self.prior_sigma[place] * np.linspace(-_REACH, _REACH, _GRID)
+        costs = np.empty(_GRID)
+        for index, value in enumerate(grid):
+            tried = mode.copy()
+            tried[place] = value
+            costs[index] = self._cost(data, terms, tried)
+        density = np.exp(costs.min() - costs)
+        density /= density.sum()
+        parameters = mode.copy()
+        parameters[place] = np.interp(0.5, np.cumsum(density), grid)
+        deviation = float(np.sqrt(density @ (grid - density @ grid) ** 2))
+        scale = np.ones(len(mode))
+        scale[place] = deviation / np.sqrt(covariance[place, place])
+        return parameters, covariance * np.outer(scale, scale)
 
     def _cost(self, data: _Observations, terms: RooflineTerms, values: Floats) -> float:
         """Return the objective, which is the negative log posterior but for a constant."""
