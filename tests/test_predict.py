@@ -419,6 +419,8 @@ def test_layers_outside_of_the_training_range_are_marked(features_of: Maker) -> 
     assert "kernel_height, input_channels" in row and "unrolled_loop" not in row
     assert "  unrolled_loop pixels (trained on channels): all layers" in lines
     assert "  input_channels 999 (trained on 16 to 256): 1 layer" in lines
+    alone = predict_network("n", network(conv("inside")), like_training, model)
+    assert "  unrolled_loop pixels (trained on channels): all layers" in table_text(alone).splitlines()
     layer = json.loads(json_text([found]))["predictions"][0]["layers"][1]
     assert {"parameter": "input_channels", "value": 999.0, "trained_on": [16.0, 256.0]} in layer[
         "outside_training_range"

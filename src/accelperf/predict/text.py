@@ -250,7 +250,7 @@ def _outside_lines(prediction: NetworkPrediction) -> list[str]:
     lines = [f"outside of the training range: {layers} of {len(prediction.outside)} layers"]
     shared = _shared(prediction)
     lines += [
-        f"  {text}: {'all' if text in shared else count} layer{'s' if count > 1 else ''}"
+        f"  {text}: {'all' if text in shared else count} layer{'s' if text in shared or count > 1 else ''}"
         for text, count in counts.most_common(_MOST_NOTES)
     ]
     if len(counts) > _MOST_NOTES:
