@@ -130,6 +130,9 @@ def error_along_network(predictions: pd.DataFrame, path: Path, *, title: str, si
         ax.set_xlabel("convolution along the network", fontsize=8)
         ax.set_ylabel("predicted / " + ("SIMULATED" if simulated else "measured"), fontsize=8)
         ax.tick_params(labelsize=7)
+    if (ratio < low).any() or (ratio > high).any():
+        note = f"beyond {low:g} and {high:g}: on the edge"
+        axes[0].annotate(note, (0.01, 0.03), xycoords="axes fraction", fontsize=7)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(6, len(labels)), fontsize=8)
     _save(figure, path, title, simulated)
@@ -223,6 +226,7 @@ def network_totals(totals: pd.DataFrame, path: Path, *, title: str, simulated: b
         ax.tick_params(labelsize=7, labelbottom=True)
         ax.set_title(str(scheme), fontsize=9)
         ax.set_ylabel("predicted / " + ("SIMULATED" if simulated else "measured"), fontsize=8)
+    axes[0].annotate("beyond a factor of 2: on the edge", (0.01, 0.03), xycoords="axes fraction", fontsize=7)
     handles, labels = axes[0].get_legend_handles_labels()
     columns = min(len(labels), int(width / LEGEND_INCHES))
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=8)
