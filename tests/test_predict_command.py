@@ -21,6 +21,7 @@ from accelperf.cli import app, main
 from accelperf.features import FeatureMatrix
 from accelperf.models.catalog import create
 from accelperf.predict import request as request_module
+from accelperf.stages import ingest_memory
 from tests.conftest import ROOT
 from tests.test_cli import HEAVY, loaded_modules
 
@@ -264,10 +265,9 @@ def test_platforms_by_file_and_by_a_name_that_is_not_the_files(models: Path, tmp
     assert by_file.splitlines()[1].startswith("layer,resnet50,mine,conv1,")
 
 
-def test_a_platform_that_names_a_memory_profile(models: Path) -> None:
-    memory = ROOT / "data/interim/memory.csv"
-    if not memory.is_file():
-        pytest.skip("the memory table has not been made (dvc repro)")
+def test_a_platform_that_names_a_memory_profile(models: Path, tmp_path: Path) -> None:
+    memory = tmp_path / "memory.csv"
+    ingest_memory.run(ROOT / "data/raw/memory", memory, tmp_path / "report.json")
     out, _ = run(
         "resnet50", "--platform", "sim-hbm", "--model", str(models / "gp_analytic"), "--memory", str(memory),
         *FOLDERS,
